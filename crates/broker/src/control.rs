@@ -13,7 +13,6 @@ use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
-use crate::reload::Reloader;
 use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
@@ -21,8 +20,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Histogram, Link, Message, NewBan,
-    NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
+    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Histogram, Keeper, Link, Message,
+    NewBan, NotPublished, Outlook, Port, Request, RetainedPage, Subscription, SubscriptionPage,
     TraceOf, Traced, Unchanged, Whom,
 };
 use weir_core::{
@@ -49,6 +48,8 @@ pub(crate) enum Answer {
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
+    Drain(weir_control::DrainState),
+    Listeners(Vec<u64>),
     Drops(Vec<Kept>),
     Trace(Box<Taken>),
     Outlook(Option<Box<weir_core::Outlook>>),
@@ -91,7 +92,7 @@ pub(crate) struct Shards {
     pub(crate) partitions: Partitions,
     pub(crate) bans: BanBook,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
-    pub(crate) reloader: Reloader,
+    pub(crate) keeper: Arc<dyn Keeper>,
     pub(crate) bridges: BridgeWatch,
 }
 
@@ -128,8 +129,8 @@ impl Port for Shards {
         trace::check(of)
     }
 
-    fn reload(&mut self) -> Vec<Reread> {
-        self.reloader.reload()
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::clone(&self.keeper)
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
@@ -173,6 +174,8 @@ impl From<Answer> for weir_control::Answer {
             Answer::PublishedSys(published) => Self::PublishedSys(published.map_err(not_published)),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
+            Answer::Drain(state) => Self::Drain(state),
+            Answer::Listeners(counts) => Self::Listeners(counts),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
             Answer::Trace(taken) => {
                 let Taken { events, dropped } = *taken;

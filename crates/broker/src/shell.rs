@@ -6,6 +6,7 @@ mod certified;
 mod disk;
 mod door;
 mod entry;
+mod farewell;
 mod latency;
 mod rates;
 mod said;
@@ -20,7 +21,7 @@ use crate::letter::Letter;
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
-use crate::reload::Reloaded;
+use crate::reload::ReloadsSeen;
 use crate::sys::Events;
 use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
@@ -39,7 +40,9 @@ use weir_reactor::{
 };
 use weir_wire::ReasonCode;
 
+pub(crate) use farewell::Farewell;
 pub(crate) use rates::Rates;
+pub(crate) use sum::unread_bytes_max;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -101,7 +104,7 @@ pub(crate) struct Guard {
     pub(crate) is_disk_short: bool,
     /// How fast connections may send, where that is bounded.
     pub(crate) rates: Option<Box<Rates>>,
-    pub(crate) reloaded: Reloaded,
+    pub(crate) reloaded: ReloadsSeen,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
     /// Connections of the process itself, as those of its bridges are: no rate, ban or policy is
@@ -113,6 +116,8 @@ pub(crate) struct Guard {
     /// Clients that have come and gone in this turn, where that is said.
     pub(crate) events: Option<Box<Events>>,
     pub(crate) latency: Latency,
+    /// Who is to go, and when.
+    pub(crate) farewell: Farewell,
 }
 
 impl Guard {
@@ -136,6 +141,7 @@ impl Guard {
         self.waiting.remove(&conn);
         self.certificates.take(conn);
         self.own_conns.remove(&conn);
+        self.farewell.left(conn);
         self.forget_rate(conn.0);
         self.forget_traced(conn);
     }
@@ -144,16 +150,6 @@ impl Guard {
     fn handshakes(&self) -> [u64; 3] {
         let all = self.doors.iter().flatten().map(|door| door.handshakes());
         all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
-    }
-
-    fn rate_pauses(&self) -> u64 {
-        self.rates.as_ref().map_or(0, |rates| rates.pauses)
-    }
-
-    fn forget_rate(&mut self, token: u32) {
-        if let Some(rates) = &mut self.rates {
-            rates.forget(token);
-        }
     }
 }
 
@@ -189,7 +185,7 @@ impl Shell {
         let journal = self.guard.journal.as_ref().and_then(|journal| journal.due());
         let rates = self.guard.rates.as_ref().and_then(|rates| rates.next());
         let due = self.shard.poll_timeout().into_iter().chain(self.guard.log.due());
-        due.chain(journal).chain(rates).min()
+        due.chain(journal).chain(rates).chain(self.guard.farewell.due()).min()
     }
 
     /// Before the first turn.
@@ -580,6 +576,9 @@ impl Handler for Shell {
         if self.shard.poll_timeout().is_some_and(|due| due.0 <= io.now_us()) {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
+        }
+        if self.guard.farewell.due().is_some_and(|due| due <= now) {
+            self.see_off(io);
         }
         while let Some(token) = self.guard.rates.as_mut().and_then(|rates| rates.take_due(now)) {
             self.resumed.push(token);

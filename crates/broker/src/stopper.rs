@@ -20,6 +20,8 @@ pub(crate) struct Asked {
     pub(crate) is_shut: AtomicBool,
     /// A shard has ended by itself: the others give their clients less time.
     pub(crate) is_broken: AtomicBool,
+    /// Shards that accept connections.
+    pub(crate) listening: AtomicU64,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
     /// Theirs are written with them.
@@ -93,8 +95,8 @@ impl Stopper {
                 if signal == SIGHUP {
                     hung_up();
                     tracing::info!(
-                        "SIGHUP: the counters follow; of the configuration, only the files of \
-                         users, rights and certificates are read again"
+                        "SIGHUP: the configuration and its files were read again; the counters \
+                         follow"
                     );
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {

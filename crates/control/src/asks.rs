@@ -6,7 +6,8 @@
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
-use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::keeper::Keeper;
+use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ pub(crate) struct Asks {
     desk: Mutex<Desk>,
     /// By shard, then kind: whose turn it is.
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
+    keeper: Arc<dyn Keeper>,
+    keeping: Arc<Semaphore>,
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
@@ -50,6 +53,8 @@ impl Asks {
         let turns = || std::array::from_fn(|_| Arc::new(Semaphore::new(1)));
         let waiting = (0..shards).map(|_| Default::default()).collect();
         Self {
+            keeper: port.keeper(),
+            keeping: Arc::new(Semaphore::new(1)),
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
@@ -88,8 +93,19 @@ impl Asks {
         self.desk().port.check_trace(of)
     }
 
-    pub(crate) fn reload(&self) -> Vec<Reread> {
-        self.desk().port.reload()
+    /// Has the keeper do something on a thread that may wait for it, one at a time.
+    pub(crate) async fn keep<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&dyn Keeper) -> T + Send + 'static,
+    ) -> Result<T, Full> {
+        let turn = Arc::clone(&self.keeping).acquire_owned().await.map_err(|_| Full)?;
+        let keeper = Arc::clone(&self.keeper);
+        let done = tokio::task::spawn_blocking(move || {
+            // Also held if whoever asks gives up waiting.
+            let _turn = turn;
+            what(&*keeper)
+        });
+        done.await.map_err(|_| Full)
     }
 
     pub(crate) fn bans(&self, from: usize, bans_max: usize) -> BanPage {
@@ -170,4 +186,4 @@ impl Asks {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

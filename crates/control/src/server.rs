@@ -7,7 +7,7 @@ use crate::socket::{SocketError, SocketFile, listen};
 use crate::sys::Sys;
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
-use crate::tokens::Token;
+use crate::tokens::{Token, TokenBook};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -84,6 +84,7 @@ pub struct Server {
     guests: Guests,
     sys: Option<Sys>,
     has_mosquitto_names: bool,
+    tokens: TokenBook,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -119,8 +120,14 @@ impl Server {
         let http = http.into_iter().map(bind).collect::<Result<_, _>>()?;
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
-        let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys })
+        let tokens = TokenBook::new(tokens);
+        let guests = Guests::new(tokens.clone(), metrics_are_open);
+        Ok(Self { runtime, socket, http, tls, guests, tokens, has_mosquitto_names, sys })
+    }
+
+    /// Who may come in over TCP: they may be others while it runs.
+    pub fn tokens(&self) -> TokenBook {
+        self.tokens.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -133,7 +140,7 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys } = self;
+        let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys, .. } = self;
         let mut asks = Asks::new(Box::new(port));
         asks.has_mosquitto_names = has_mosquitto_names;
         let asks = Arc::new(asks);

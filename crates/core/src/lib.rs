@@ -17,6 +17,7 @@ mod bounds;
 mod clients;
 mod conditions;
 mod content;
+mod drain;
 mod encoder;
 mod features;
 mod few;
@@ -67,6 +68,7 @@ pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
     Warning,
 };
+pub use drain::Drain;
 pub use features::Features;
 pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};

@@ -12,6 +12,7 @@ mod connect;
 mod connection;
 mod connections;
 mod disconnect;
+mod drain;
 mod due;
 mod exact;
 mod freeze;
@@ -34,6 +35,7 @@ mod rights;
 mod room;
 mod route;
 mod rules;
+mod settings;
 mod skipped;
 mod slices;
 mod subscribe;
@@ -47,6 +49,7 @@ use crate::answers::Answers;
 use crate::bounds::Bounds;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
+use crate::drain::Drain;
 use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
@@ -71,6 +74,7 @@ use parked::is_checked_in_slices;
 use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
@@ -100,6 +104,8 @@ pub struct Shard {
     slices: Slices,
     due: Due,
     freeze: Option<Box<Freeze>>,
+    /// Clients are to go elsewhere.
+    drain: Option<Arc<Drain>>,
     encoder: Encoder,
     pool: MessagePool,
     stats: Stats,
@@ -128,6 +134,7 @@ impl Shard {
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
             freeze: None,
+            drain: None,
             encoder: Encoder::default(),
             pool: MessagePool::default(),
             stats: Stats::default(),

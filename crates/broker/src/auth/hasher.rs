@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_access::{Digest, Digester, Recent};
 use weir_core::{Ticket, Verdict};
-use weir_reactor::{Mailbox, Outside, outside};
+use weir_reactor::{Address, Joint, Mailbox, Outside, outside, outside_later};
 use weir_wire::ReasonCode;
 
 /// Clients of one shard that wait for the hasher. Whoever comes then is told that the server is
@@ -128,8 +128,33 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
     mailboxes: &mut [Mailbox<T>],
     is_out: impl Fn(IpAddr) -> bool + Send + 'static,
 ) -> io::Result<Vec<HasherWay>> {
-    let (to, given) = channel();
     let (back, _) = outside::<T, ()>(mailboxes, WAITING_MAX)?;
+    begin(book, secret, mailboxes.len(), back, is_out)
+}
+
+/// The same where the shards have their mailboxes already: each is to join what comes with its way.
+///
+/// # Errors
+/// As those of [`start`].
+pub(crate) fn start_later<T: From<Checked> + Send + 'static>(
+    book: &SharedBook,
+    secret: [u8; 32],
+    addresses: &[Address],
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
+) -> io::Result<Vec<(HasherWay, Joint<T>)>> {
+    let (back, ends) = outside_later::<T, ()>(addresses, WAITING_MAX)?;
+    let ways = begin(book, secret, addresses.len(), back, is_out)?;
+    Ok(ways.into_iter().zip(ends).map(|(way, (_, joint))| (way, joint)).collect())
+}
+
+fn begin<T: From<Checked> + Send + 'static>(
+    book: &SharedBook,
+    secret: [u8; 32],
+    shards: usize,
+    back: Outside<T, ()>,
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
+) -> io::Result<Vec<HasherWay>> {
+    let (to, given) = channel();
     let shared = Arc::clone(book);
     let run = move || {
         // This thread alone, on Linux. If it may not, that is no fault.
@@ -145,7 +170,7 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
         waiting: 0,
         counts: PasswordCounts::default(),
     };
-    Ok((0..mailboxes.len()).map(way).collect())
+    Ok((0..shards).map(way).collect())
 }
 
 impl HasherWay {

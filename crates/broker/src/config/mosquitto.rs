@@ -88,7 +88,7 @@ impl MosquittoFile {
             return Err(ConfigError::MosquittoGuards { path: self.path.clone(), notes });
         }
         let text = toml::to_string(&self.config).unwrap_or_default();
-        Config::of_text(&self.path, &text)
+        Config::parse(&self.path, &text)
     }
 
     /// What is to be said of lines that are not taken, or not quite.

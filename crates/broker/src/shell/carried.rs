@@ -20,7 +20,8 @@ impl Output<'_> {
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));
         let is_own = self.guard.own_conns.remove(&ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, reloads, is_own })
+        let by = self.guard.farewell.left(ConnKey(token.0));
+        Ok(Carried { moved, pass, peer, name, certified, by, reloads, is_own })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -33,7 +34,7 @@ impl Output<'_> {
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
     pub(super) fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, is_own, .. } = carried;
+        let Carried { moved, pass, peer, name, certified, by, is_own, .. } = carried;
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -60,6 +61,7 @@ impl Output<'_> {
         if is_own {
             self.guard.own_conns.insert(ConnKey(token.0));
         }
+        self.guard.farewell.came(ConnKey(token.0), by);
         self.resumed.push(token);
         Some(ConnKey(token.0))
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::auth::Bans;
+use crate::reload::Reload;
 use crate::{Config, Server};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};

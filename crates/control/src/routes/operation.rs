@@ -138,7 +138,7 @@ impl Description {
         self.answers.insert(status.as_u16(), answer);
     }
 
-    fn takes_path(&mut self, schema: Value) {
+    fn takes_path(&mut self, schema: &Value) {
         // The path has the name.
         self.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
         self.may_be_malformed();
@@ -189,6 +189,7 @@ macro_rules! described {
 described!(I1);
 described!(I1 I2);
 described!(I1 I2 I3);
+described!(I1 I2 I3 I4);
 
 impl<F, A, O> Described<((),)> for F
 where
@@ -231,7 +232,7 @@ impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
         if schema["type"] == "string" {
             schema["minLength"] = 1.into();
         }
-        into.takes_path(schema);
+        into.takes_path(&schema);
     }
 }
 
@@ -323,7 +324,8 @@ impl IntoResponse for Text {
 impl Output for Text {
     fn describe(into: &mut Description) {
         let text = json!({ "schema": { "type": "string" } });
-        let content = json!({ "text/plain": text, "application/openmetrics-text": text, "application/x-ndjson": text });
+        let content = json!({ "text/plain": text, "application/openmetrics-text": text, "application/x-ndjson": text,
+            "application/toml": text });
         into.answers.insert(200, json!({ "description": "Done.", "content": content }));
     }
 }

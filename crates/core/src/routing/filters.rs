@@ -162,7 +162,8 @@ pub(crate) struct Filters {
     has_others: bool,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
-    share: SharePolicy,
+    /// How groups choose that begin from now on.
+    pub(crate) share: SharePolicy,
     chance: Chance,
 }
 

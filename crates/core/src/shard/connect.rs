@@ -140,6 +140,7 @@ impl Shard {
         if let Some(Phase::AwaitConnect(Some(reason))) = phase {
             return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
+        self.check_drain()?;
         self.check_client_id(connect, is_own)?;
         if let Some(will) = &connect.will {
             self.check_message(will.topic, will.qos, will.retain)?;

@@ -11,6 +11,7 @@ mod bounds;
 mod broker;
 mod commits;
 mod conformance;
+mod drain;
 mod durable;
 mod endings;
 mod exchanges;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::{Ban, Bridge, By, Client, Drop, Partitions, Why};
+use weir_control::{Ban, Bridge, By, Client, ConfigChange, Drop, Partitions, Why};
 
 const COLUMNS: usize = 80;
 
@@ -200,6 +200,16 @@ fn short(number: u64) -> String {
         1_000_000..1_000_000_000 => format!("{}k", number / 1_000),
         _ => format!("{}M", number / 1_000_000),
     }
+}
+
+/// What a key is set to now.
+pub(super) fn change(change: &ConfigChange) -> String {
+    let ConfigChange { key, from, to, .. } = change;
+    error(&match (from, to) {
+        (Some(from), Some(to)) => format!("{key} = {to} (was {from})"),
+        (None, Some(to)) => format!("{key} = {to}"),
+        _ => key.clone(),
+    })
 }
 
 /// As [`printable`] has it; what the broker has escaped stays as it is.

@@ -54,6 +54,17 @@ impl Served {
         exchange(self.connect(), method, path, token, "")
     }
 
+    /// With a body, of JSON unless it is text.
+    pub(crate) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> (u16, String) {
+        exchange(self.connect(), method, path, token, body)
+    }
+
     pub(crate) fn post(&self, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
         exchange(self.connect(), "POST", path, token, body)
     }
@@ -73,7 +84,9 @@ fn exchange(
     let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
     let shown = shown.unwrap_or_default();
     let length = match method {
-        "POST" => format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
+        "POST" | "PUT" => {
+            format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+        }
         _ => String::new(),
     };
     let request = format!(

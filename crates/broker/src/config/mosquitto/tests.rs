@@ -297,7 +297,7 @@ fn every_option_that_has_a_key_sets_what_weir_takes() {
         }) {
             let file = translated(&format!("listener 1 ::1\n{name} {value}"));
             match Config::of_text(Path::new("weir.toml"), &file.to_string()) {
-                Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::Value { .. }) => {}
+                Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::At { .. }) => {}
                 Err(error) => panic!("{name} {value}: {error}: {file}"),
             }
         }
