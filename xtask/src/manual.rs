@@ -12,7 +12,7 @@ use crate::programs::{debug, root, said};
 use anyhow::{Context, bail};
 use std::fmt::Write;
 use std::process::Command;
-use weir_broker::MOSQUITTO_OPTIONS;
+use weir_broker::{MOSQUITTO_OPTIONS, SECTIONS, Section};
 
 const LIMITS: &str = "docs/limits.md";
 const TEXT: &str = include_str!("manual/page.md");
@@ -60,6 +60,7 @@ fn made(part: &str) -> anyhow::Result<String> {
         None if part == "help" => help(),
         None if part == "keys" => keys::tables(),
         None if part == "mosquitto" => mosquitto(),
+        None if part == "sections" => Ok(sections()),
         Some(("example", name)) => example(name),
         _ => bail!("manual/page.md: there is no {{{{{part}}}}}"),
     }
@@ -79,6 +80,16 @@ fn example(name: &str) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(root().join(&path))
         .with_context(|| format!("cannot read {path}"))?;
     Ok(format!("[{name}.toml](broker/{name}.toml):\n\n```toml\n{text}```\n"))
+}
+
+/// What a reload does with each part of the configuration.
+fn sections() -> String {
+    let mut text = String::from("| key | takes | what goes by it, or why not |\n|---|---|---|\n");
+    for Section { key, is_live, how, .. } in SECTIONS {
+        let takes = if *is_live { "live" } else { "restart" };
+        text += &format!("| `{key}` | {takes} | {how} |\n");
+    }
+    text
 }
 
 fn mosquitto() -> anyhow::Result<String> {

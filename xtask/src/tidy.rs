@@ -33,6 +33,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "weir-wire",
             "weir-access",
+            "weir-bridge",
+            "weir-connection",
             "weir-core",
             "weir-reactor",
             "weir-flow",
@@ -66,6 +68,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     (
         "weir-connection",
         &["weir-wire", "weir-client", "weir-reactor", "weir-transport", "weir-say"],
+    ),
+    // Nothing of the broker, which it has a way into.
+    (
+        "weir-bridge",
+        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor"],
     ),
     (
         "weir-pubsub",

@@ -101,6 +101,15 @@ impl Default for ProcessLimits {
     }
 }
 
+impl ProcessLimits {
+    fn wrong_passwords_max(&self) -> u32 {
+        match self.wrong_passwords_per_minute_max {
+            0 => WRONG_PASSWORDS_MAX,
+            max => max,
+        }
+    }
+}
+
 /// What to do with a connection just accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -175,12 +184,17 @@ pub(crate) fn open(admission: &Mutex<AdmissionControl>) -> MutexGuard<'_, Admiss
     admission.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Says whether an address is banned by now.
+pub(crate) fn is_out(
+    admission: &Arc<Mutex<AdmissionControl>>,
+) -> impl Fn(IpAddr) -> bool + Send + 'static {
+    let admission = Arc::clone(admission);
+    move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()))
+}
+
 impl AdmissionControl {
     pub(crate) fn new(limits: ProcessLimits, share_percent: u8, bans: [Arc<Bans>; 2]) -> Self {
-        let wrong_max = match limits.wrong_passwords_per_minute_max {
-            0 => WRONG_PASSWORDS_MAX,
-            max => max,
-        };
+        let wrong_max = limits.wrong_passwords_max();
         Self {
             bans,
             guesses: Strikes::new(wrong_max, limits.ban_s),
@@ -198,6 +212,16 @@ impl AdmissionControl {
             hasher: RandomState::default(),
             stats: AdmissionStats::default(),
         }
+    }
+
+    /// Goes by other bounds from now on. Who is counted is counted on.
+    pub(crate) fn set_limits(&mut self, limits: ProcessLimits) {
+        self.guesses.set(limits.wrong_passwords_max(), limits.ban_s);
+        self.flapping.set(limits.flapping_connects_per_minute_max, limits.ban_s);
+        if limits.connects_per_second_max != self.limits.connects_per_second_max {
+            self.rate = Rate::new(limits.connects_per_second_max, self.share_percent);
+        }
+        self.limits = limits;
     }
 
     /// Decides, and holds the connection until [`AdmissionControl::gone`]. A cut one is not held.

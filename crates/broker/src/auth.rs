@@ -12,6 +12,7 @@ mod passwords;
 mod scram;
 #[cfg(test)]
 mod tally;
+pub(crate) mod users;
 mod waits;
 
 pub use acl::check_rights;
@@ -20,6 +21,8 @@ pub(crate) use bans::{Bans, Network, Until, Whom};
 pub(crate) use files::Access;
 pub use files::FileError;
 pub use passwords::{BadLine, check_passwords, hash_password};
+
+pub use users::{Unchanged as UserUnchanged, check_user_name, set_password};
 
 pub use scram::{Verifier, VerifierError, client_final as scram_client_final};
 
@@ -105,6 +108,11 @@ impl AuthConfig {
         self.password_file.is_some() || self.bans_file.is_some() || !self.setup().is_empty()
     }
 
+    /// Whether somebody looks at whether clients are the users that they say.
+    pub(crate) fn checks_names(&self) -> bool {
+        self.password_file.is_some() || !self.setup().is_empty()
+    }
+
     fn names_rights(&self) -> bool {
         self.password_file.is_some() || self.acl_file.is_some() || !self.setup().is_empty()
     }
@@ -147,6 +155,15 @@ impl AuthConfig {
     }
 }
 
+/// The verifiers of a configuration, and what challenges show of them.
+fn verifiers(config: &AuthConfig) -> (HashMap<String, Verifier>, Vec<Shown>) {
+    let users = config.users.iter();
+    let users: Vec<(String, Verifier)> =
+        users.filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?))).collect();
+    let shown = users.iter().map(|(_, verifier)| verifier.shown()).collect();
+    (users.into_iter().collect(), shown)
+}
+
 /// Answers the shard.
 pub(crate) struct Authenticator {
     allow_anonymous: bool,
@@ -161,8 +178,10 @@ pub(crate) struct Authenticator {
     answered: Option<(ConnKey, String)>,
     /// Makes up a constant salt for users that do not exist, so that nobody can tell.
     secret: [u8; 32],
-    /// To where passwords are checked, if there is a file of them.
+    /// To where passwords are checked, if there is a file of them or was one.
     hasher: Option<HasherWay>,
+    /// Whether there is a file of passwords.
+    checks_passwords: bool,
     /// To where tokens are checked and the service is asked, if there is one of them.
     access: Option<AccessWay>,
     /// Who waits for one of the two.
@@ -188,11 +207,7 @@ impl Authenticator {
         (hasher, access): (Option<HasherWay>, Option<AccessWay>),
         share_percent: u8,
     ) -> Self {
-        let users = config.users.iter();
-        let users: Vec<(String, Verifier)> =
-            users.filter_map(|(user, text)| Some((user.clone(), text.parse().ok()?))).collect();
-        let shown = users.iter().map(|(_, verifier)| verifier.shown()).collect();
-        let users = users.into_iter().collect();
+        let (users, shown) = verifiers(config);
         let (exchanges, names, answered) = (HashMap::default(), HashMap::default(), None);
         let waits = Waits::new(share_percent);
         Self {
@@ -203,10 +218,23 @@ impl Authenticator {
             names,
             answered,
             secret,
+            checks_passwords: hasher.is_some(),
             hasher,
             access,
             waits,
         }
+    }
+
+    /// Goes by another configuration from now on. Exchanges that have begun go on as they began.
+    pub(crate) fn set(&mut self, config: &AuthConfig, allow_anonymous: bool) {
+        (self.users, self.shown) = verifiers(config);
+        self.allow_anonymous = allow_anonymous;
+        self.checks_passwords = config.password_file.is_some();
+    }
+
+    /// Passwords are checked from now on, by this way.
+    pub(crate) fn set_hasher(&mut self, hasher: HasherWay) {
+        self.hasher = Some(hasher);
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
@@ -241,7 +269,8 @@ impl Authenticator {
         request: &AuthRequest<'_>,
         peer: Option<SocketAddr>,
     ) -> Option<Verdict> {
-        let Self { hasher, access, .. } = self;
+        let Self { hasher, access, checks_passwords, .. } = self;
+        let hasher = hasher.as_mut().filter(|_| *checks_passwords);
         if let Some(access) = access
             && access.has_token(request)
         {

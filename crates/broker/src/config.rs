@@ -3,25 +3,32 @@
 //! docs/broker.md is made of it by `cargo xtask manual`: the first paragraph of a key's comment is
 //! what people read there.
 
+mod lines;
 mod mosquitto;
 mod range;
+mod sections;
 
 pub use mosquitto::{
     MosquittoFile, MosquittoNote, OPTIONS as MOSQUITTO_OPTIONS, Options as MosquittoOptions,
 };
 pub use range::{RANGES, Range};
+pub(crate) use sections::{Change, Plan, shown as shown_config};
+pub use sections::{SECTIONS, Section};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
+use crate::bridges::BridgeConfig;
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
+use crate::sys::SysConfig;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::level_filters::LevelFilter;
 use weir_core::{Features, Limits, Settings, SharePolicy};
 use weir_reactor::Backend;
 
@@ -45,8 +52,8 @@ pub struct Config {
     /// Linux 6.11, and the permission to use io_uring.
     pub io: IoBackend,
     /// Further addresses to listen on, a table for each: with TLS, with WebSocket, with both.
-    /// SIGHUP has their certificates read again: connections that are there stay, but for clients
-    /// whose own certificates count no more. If something is wrong with a file, nothing changes.
+    /// SIGHUP has them and their certificates read again: connections that are there stay, but for
+    /// clients whose own certificates count no more, and for those of a listener that is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listener: Vec<ListenerConfig>,
     /// Bounds of connections, sessions, messages and topics. [limits.md](limits.md) says what
@@ -70,9 +77,18 @@ pub struct Config {
     /// [flow.md](flow.md#rules) explains them.
     #[serde(skip_serializing_if = "FlowRules::is_empty")]
     pub flow: FlowRules,
+    /// Messages that are relayed between this broker and others, a table for each of those:
+    /// [bridges.md](bridges.md).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridge: Vec<BridgeConfig>,
+    /// What the broker says of what it does.
+    #[serde(skip_serializing_if = "LogConfig::is_default")]
+    pub log: LogConfig,
     /// How the broker can be asked while it runs: [control.md](control.md).
     #[serde(skip_serializing_if = "ControlConfig::is_off")]
     pub control: ControlConfig,
+    /// What the broker says of itself in messages: [sys.md](sys.md).
+    pub sys: SysConfig,
 }
 
 impl Default for Config {
@@ -90,9 +106,53 @@ impl Default for Config {
             auth: AuthConfig::default(),
             share: SharePolicy::default(),
             flow: FlowRules::default(),
+            bridge: Vec::new(),
+            log: LogConfig::default(),
             control: ControlConfig::default(),
+            sys: SysConfig::default(),
         }
     }
+}
+
+/// The `[log]` table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogConfig {
+    /// What is logged: `off`, `error`, `warn`, `info`, `debug` or `trace`, and `TARGET=LEVEL` for
+    /// parts of it, separated by commas, such as `info,clients=warn`. By default `info`. The option
+    /// `--log-level` and the variable `WEIR_LOG` go before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<String>,
+}
+
+impl LogConfig {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn fault(&self) -> Option<(&'static str, String, String)> {
+        let level = self.level.as_ref()?;
+        let rule = check_log_level(level).err()?;
+        Some(("log.level", level.clone(), rule))
+    }
+}
+
+/// Whether a text says what is logged.
+///
+/// # Errors
+/// What it has to be.
+pub fn check_log_level(text: &str) -> Result<(), String> {
+    for directive in text.split(',') {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+        // No word at all would be a level to those who parse it.
+        if level.is_empty() || level.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "{level:?} is no level: it must be off, error, warn, info, debug or trace, alone \
+                 or in TARGET=LEVEL, separated by commas"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What holds the connections.
@@ -183,6 +243,14 @@ pub enum ConfigError {
         /// The file, and what is wrong with it.
         fault: TlsFault,
     },
+    /// What a line says cannot be used.
+    #[error("{place}: {error}")]
+    At {
+        /// File and line.
+        place: Place,
+        /// What is wrong there.
+        error: Box<ConfigError>,
+    },
     /// A user's verifier cannot be used.
     #[error("auth.users: {user}: {rule}")]
     User {
@@ -201,10 +269,10 @@ const ADDED_BANS_ENDING: &str = ".ctl";
 pub(crate) struct Opened {
     /// Users and rights.
     pub(crate) access: Access,
-    /// Bans that were added while a broker ran.
-    pub(crate) bans: BanBook,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
+    /// What relays to other brokers.
+    pub(crate) bridges: Vec<weir_bridge::Settings>,
     /// What is odd about them, and about the rest.
     pub(crate) warnings: Vec<String>,
 }
@@ -234,7 +302,15 @@ impl Config {
     }
 
     /// Checks the text of the file at `path`.
-    fn of_text(path: &Path, text: &str) -> Result<Self, ConfigError> {
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn of_text(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        Self::parse(path, text).map_err(|error| error.at(path, text))
+    }
+
+    /// The same of a text that is made of that file's.
+    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text).map_err(|error| {
             if MosquittoFile::is_like(text) {
                 return ConfigError::Mosquitto { path: path.into() };
@@ -268,6 +344,7 @@ impl Config {
     /// # Errors
     /// The first value out of its range, or a file that cannot be used.
     pub fn check(&self) -> Result<Vec<String>, ConfigError> {
+        self.bans()?;
         self.open().map(|opened| opened.warnings)
     }
 
@@ -275,15 +352,24 @@ impl Config {
     pub(crate) fn open(&self) -> Result<Opened, ConfigError> {
         self.check_values()?;
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
+        warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
         let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => {
-                let bans = BanBook::read(self.added_bans_file())?;
-                Ok(Opened { access, bans, doors, warnings })
+                let bridges =
+                    self.bridge.iter().map(BridgeConfig::settings).collect::<Result<_, _>>();
+                let bridges =
+                    bridges.map_err(|(key, value, rule)| value_error(key, value, rule))?;
+                Ok(Opened { access, doors, bridges, warnings })
             }
         }
+    }
+
+    /// Bans that were added while a broker ran.
+    pub(crate) fn bans(&self) -> Result<BanBook, ConfigError> {
+        Ok(BanBook::read(self.added_bans_file())?)
     }
 
     /// Where bans are kept that are added while the broker runs, if there is a place for that.
@@ -312,6 +398,12 @@ impl Config {
             }
         }
         if let Some((key, value, rule)) = self.control.fault() {
+            return Err(value_error(key, value, rule));
+        }
+        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
+            return Err(value_error(key, value, rule));
+        }
+        if let Some((key, value, rule)) = self.log.fault() {
             return Err(value_error(key, value, rule));
         }
         let bytes_min = self.store.disk_bytes_min(self.shard_count());
@@ -579,7 +671,7 @@ mod tests {
             ("systemd = \"a\"\nwebsocket = true\norigins = [\"https://a/\"]", "listener.origins"),
         ] {
             let error = read(&format!("[[listener]]\n{faulty}\n")).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{key} = ")), "{error}");
+            assert!(error.contains(&format!(": {key} = ")), "{error}");
         }
         let error =
             read("[[listener]]\nsystemd = \"a\"\n[listener.proxy]\nfrom = [\"10.0.0.1\"]\n");

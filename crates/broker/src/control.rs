@@ -8,26 +8,28 @@ mod config;
 
 use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
+use crate::bridges::client_id_of;
 use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
-use crate::reload::Reloader;
+use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Changed, Client, ClientPage, Counters, Full, Histogram, Link, Message, NewBan,
-    NotPublished, Outlook, Port, Request, Reread, RetainedPage, Subscription, SubscriptionPage,
-    Unchanged, Whom,
+    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Histogram, Keeper, Link, Message,
+    NewBan, NotPublished, Outlook, Port, Request, RetainedPage, Subscription, SubscriptionPage,
+    TraceOf, Traced, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
     SubscriptionState,
 };
 use weir_reactor::{BOUNDS_US, Durations, IoStats, Outside};
-use weir_wire::{QoS, Version};
+use weir_wire::QoS;
 
 pub(crate) use bans::BanBook;
 
@@ -41,11 +43,15 @@ pub(crate) enum Answer {
     Subscriptions(Option<weir_core::SubscriptionPage>),
     Retained(Option<weir_core::MessagePage>),
     Published(Result<(), weir_core::NotPublished>),
+    PublishedSys(Result<(), weir_core::NotPublished>),
     Counters(Box<ShardCounters>),
     Partitions(weir_control::Partitions),
     Moved(Result<(Partition, ShardId), NotMoved>),
     EndedBanned(u64),
+    Drain(weir_control::DrainState),
+    Listeners(Vec<u64>),
     Drops(Vec<Kept>),
+    Trace(Box<Taken>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
 
@@ -65,6 +71,9 @@ pub(crate) struct ShardCounters {
     pub(crate) rate_pauses: u64,
     /// Connections ended because their certificates count no more.
     pub(crate) certificates_ended: u64,
+    pub(crate) traced: TraceCounts,
+    /// Clients that came or went and were not said, because there were too many.
+    pub(crate) events_dropped: u64,
     /// How long messages were in the broker.
     pub(crate) latency: Durations,
     /// Of TLS, of all threads: full, resumed and failed ones.
@@ -83,7 +92,8 @@ pub(crate) struct Shards {
     pub(crate) partitions: Partitions,
     pub(crate) bans: BanBook,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
-    pub(crate) reloader: Reloader,
+    pub(crate) keeper: Arc<dyn Keeper>,
+    pub(crate) bridges: BridgeWatch,
 }
 
 impl Port for Shards {
@@ -111,8 +121,16 @@ impl Port for Shards {
         self.bans.page(from, bans_max, &self.admission)
     }
 
-    fn reload(&mut self) -> Vec<Reread> {
-        self.reloader.reload()
+    fn bridges(&self) -> Vec<Bridge> {
+        self.bridges.states().into_iter().map(shown_bridge).collect()
+    }
+
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        trace::check(of)
+    }
+
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::clone(&self.keeper)
     }
 
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, weir_control::Answer)) {
@@ -152,16 +170,18 @@ impl From<Answer> for weir_control::Answer {
                 messages: page.messages.iter().map(|message| shown_message(message)).collect(),
                 next: page.next.map(Into::into),
             })),
-            Answer::Published(published) => Self::Published(published.map_err(|why| match why {
-                weir_core::NotPublished::Refused(reason, detail) => {
-                    let detail = if detail.is_empty() { reason.name() } else { detail };
-                    NotPublished::Refused(detail.to_owned())
-                }
-                weir_core::NotPublished::Busy => NotPublished::Busy,
-            })),
+            Answer::Published(published) => Self::Published(published.map_err(not_published)),
+            Answer::PublishedSys(published) => Self::PublishedSys(published.map_err(not_published)),
             Answer::Counters(counters) => Self::Counters((*counters).into()),
             Answer::EndedBanned(count) => Self::EndedBanned(count),
+            Answer::Drain(state) => Self::Drain(state),
+            Answer::Listeners(counts) => Self::Listeners(counts),
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
+            Answer::Trace(taken) => {
+                let Taken { events, dropped } = *taken;
+                let events = events.into_iter().map(trace::event).collect();
+                Self::Trace(Traced { events, dropped })
+            }
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }
@@ -188,6 +208,8 @@ impl From<ShardCounters> for Counters {
             access,
             rate_pauses,
             certificates_ended,
+            traced,
+            events_dropped,
             latency,
             handshakes: [handshakes_full, handshakes_resumed, handshakes_failed],
             journal,
@@ -224,6 +246,9 @@ impl From<ShardCounters> for Counters {
             ("passwords_busy", passwords.busy),
             ("rate_pauses", rate_pauses),
             ("certificates_ended", certificates_ended),
+            ("trace_packets", traced.copied),
+            ("trace_dropped", traced.dropped),
+            ("sys_events_dropped", events_dropped),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {
@@ -258,6 +283,30 @@ impl From<ShardCounters> for Counters {
             .chain(of_access)
             .collect(),
         }
+    }
+}
+
+/// But for its queue, which its shard has.
+fn shown_bridge(state: BridgeState) -> Bridge {
+    let BridgeState { name, remote, is_connected, last_error, counts } = state;
+    Bridge {
+        client_id: client_id_of(&name),
+        name,
+        remote,
+        connected: is_connected,
+        last_error,
+        counters: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        ..Bridge::default()
+    }
+}
+
+fn not_published(why: weir_core::NotPublished) -> NotPublished {
+    match why {
+        weir_core::NotPublished::Refused(reason, detail) => {
+            let detail = if detail.is_empty() { reason.name() } else { detail };
+            NotPublished::Refused(detail.to_owned())
+        }
+        weir_core::NotPublished::Busy => NotPublished::Busy,
     }
 }
 
@@ -327,12 +376,8 @@ pub(crate) fn own_message(message: Message) -> OwnMessage {
 
 fn shown(client: ClientState) -> Client {
     let connection = client.connection.map(|link| {
-        let version = match link.version {
-            Version::V31 => "3.1",
-            Version::V311 => "3.1.1",
-            Version::V5 => "5.0",
-        };
-        Link { version: version.into(), keep_alive_s: link.keep_alive_s }
+        let version = link.version.name().into();
+        Link { version, keep_alive_s: link.keep_alive_s }
     });
     Client {
         client_id: client.client_id.into(),

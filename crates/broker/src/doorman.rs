@@ -2,7 +2,7 @@
 //! them with a reason, so that clients neither hang nor take the broker for gone.
 //!
 //! A start that is quick refuses nobody: until [`GRACE`] has passed, who comes waits for the
-//! shards.
+//! shards. Where somebody else keeps the address, as systemd does, that is until [`PATIENCE`] has.
 
 use crate::listener::{Doors, Front, Listener};
 use std::collections::VecDeque;
@@ -11,13 +11,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_reactor::{Closed, Io, ListenerId, Reactor, Token, Waker};
 use weir_wire::packet::{ConnAck, Connect};
 use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
 
 /// Who comes this long after the start, or earlier, may still be served.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
+
+/// The same of those who come by a socket that was passed: they came while no broker ran at all,
+/// and are not to notice that one takes the place of another. Clients wait about as long for a
+/// CONNACK.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest CONNECT that is read before it is refused.
 const CONNECT_BYTES_MAX: u32 = 64 * 1024;
@@ -33,24 +38,29 @@ pub(crate) struct Doorman {
 }
 
 impl Doorman {
-    /// Refuses who is there once `grace` has passed.
+    /// Refuses who is there once `grace` has passed, or `patience` where the socket was passed.
     ///
     /// # Errors
     /// What the system says of threads and sockets.
     pub(crate) fn start(
         listeners: &[Listener],
         doors: &Doors,
-        grace: Duration,
+        (grace, patience): (Duration, Duration),
     ) -> io::Result<Self> {
         let listeners: io::Result<Vec<_>> = listeners.iter().map(Listener::try_clone).collect();
         let (listeners, waker) = (listeners?, Waker::new()?);
         let (over, is_over) = channel();
         let (own, doors) = (waker.clone(), Arc::clone(doors));
+        let begin = Instant::now();
         let run = move || {
-            if is_over.recv_timeout(grace) != Err(RecvTimeoutError::Timeout) {
+            let (passed, own_ones): (Vec<_>, Vec<_>) =
+                listeners.into_iter().partition(|listener| listener.is_passed);
+            let first = if own_ones.is_empty() { patience } else { grace };
+            if is_over.recv_timeout(first) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            if let Err(error) = refuse(listeners, doors, own, &is_over) {
+            let later = (passed, begin + patience);
+            if let Err(error) = refuse(own_ones, later, doors, own, &is_over) {
                 tracing::warn!(%error, "clients are not told that the store is still read");
             }
         };
@@ -72,17 +82,24 @@ impl Drop for Doorman {
 
 fn refuse(
     listeners: Vec<Listener>,
+    (mut later, at): (Vec<Listener>, Instant),
     doors: Doors,
     waker: Waker,
     is_over: &Receiver<()>,
 ) -> io::Result<()> {
     let mut reactor = Reactor::with_waker(waker)?;
-    for Listener { id, socket, transport } in listeners {
+    for Listener { id, socket, transport, .. } in listeners {
         reactor.listen(id, socket, transport)?;
     }
     let mut refuser = Refuser { doors, waiting: VecDeque::new(), refused: 0 };
     while is_over.try_recv() == Err(TryRecvError::Empty) {
-        reactor.turn(None, &mut refuser)?;
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            for Listener { id, socket, transport, .. } in later.drain(..) {
+                reactor.listen(id, socket, transport)?;
+            }
+        }
+        reactor.turn((!later.is_empty()).then_some(left), &mut refuser)?;
     }
     tracing::info!(connections = refuser.refused, "were refused while the store was read");
     Ok(())
@@ -152,14 +169,30 @@ mod tests {
     use std::net::TcpStream;
     use weir_reactor::Transport;
 
+    const AT_ONCE: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
+
+    #[test]
+    fn who_comes_by_a_socket_that_was_passed_waits_for_the_shards() {
+        let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (address, accepting) = (socket.local_addr().unwrap(), socket.try_clone().unwrap());
+        let (id, transport, is_passed) = (ListenerId(0), Transport::Plain, true);
+        let listeners = [Listener { id, socket: socket.into(), transport, is_passed }];
+        let patience = (Duration::ZERO, Duration::from_secs(600));
+        let doorman = Doorman::start(&listeners, &vec![None].into(), patience).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        drop(doorman);
+        assert!(accepting.accept().is_ok(), "nobody else has taken it");
+    }
+
     #[test]
     fn who_comes_is_refused_and_whoever_is_silent_hears_of_the_end() {
         let socket = weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let (address, accepting) = (socket.local_addr().unwrap(), socket.try_clone().unwrap());
         let (id, transport) = (ListenerId(0), Transport::Plain);
-        let listeners = [Listener { id, socket: socket.into(), transport }];
+        let (socket, is_passed) = (socket.into(), false);
+        let listeners = [Listener { id, socket, transport, is_passed }];
         let doors = vec![None].into();
-        let doorman = Doorman::start(&listeners, &doors, Duration::ZERO).unwrap();
+        let doorman = Doorman::start(&listeners, &doors, AT_ONCE).unwrap();
         let mut silent = TcpStream::connect(address).unwrap();
         // MQTT 5.0, a clean start, no client identifier.
         let connect = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 5, 2, 0, 0, 0, 0, 0];
@@ -199,9 +232,10 @@ mod tests {
             let address = socket.local_addr().unwrap();
             let door = Arc::new(Door::open(&config(from), &mut Vec::new()).unwrap().unwrap());
             let transport = Transport::Layered(Arc::<Door>::clone(&door));
-            let listeners = [Listener { id: ListenerId(0), socket: socket.into(), transport }];
+            let (id, socket, is_passed) = (ListenerId(0), socket.into(), true);
+            let listeners = [Listener { id, socket, transport, is_passed }];
             let doors = vec![Some(door)].into();
-            let _doorman = Doorman::start(&listeners, &doors, Duration::ZERO).unwrap();
+            let _doorman = Doorman::start(&listeners, &doors, AT_ONCE).unwrap();
             let mut client = TcpStream::connect(address).unwrap();
             let connect = b"\x10\x0C\0\x04MQTT\x04\x02\0\0\0\0";
             // One that is cut may not get that far.

@@ -11,7 +11,7 @@ use crate::listener::Certified;
 use crate::log::Peer;
 use weir_control::Request;
 use weir_core::{Mail, Parcel};
-use weir_reactor::Moved;
+use weir_reactor::{ListenerId, Moved};
 
 /// A connection between two threads.
 #[derive(Debug)]
@@ -25,8 +25,21 @@ pub(crate) struct Carried {
     pub(crate) name: Option<Box<str>>,
     /// What it has shown of certificates.
     pub(crate) certified: Option<Certified>,
+    /// The listener that it came in by.
+    pub(crate) by: ListenerId,
     /// How many reloads its sender went by.
     pub(crate) reloads: u32,
+    /// Whether it is the process itself that connects.
+    pub(crate) is_own: bool,
+}
+
+impl Carried {
+    /// One of the process itself.
+    pub(crate) fn own(moved: Moved) -> Self {
+        let (pass, peer, name, certified) = (None, None, None, None);
+        let by = ListenerId(0);
+        Self { moved, pass, peer, name, certified, by, reloads: 0, is_own: true }
+    }
 }
 
 #[derive(Debug)]

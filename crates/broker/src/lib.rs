@@ -6,6 +6,7 @@
 
 mod admission;
 mod auth;
+mod bridges;
 mod config;
 mod content;
 mod control;
@@ -13,6 +14,8 @@ mod doorman;
 mod drops;
 mod host;
 mod journal;
+mod keeper;
+mod kept_file;
 mod letter;
 mod listener;
 mod log;
@@ -23,28 +26,37 @@ mod server;
 mod shell;
 mod shrink;
 mod stopper;
+mod sys;
+mod trace;
 mod worker;
 
 pub use admission::ProcessLimits;
 pub use auth::{
-    AuthConfig, BadLine, FileError, Verifier, VerifierError, check_bans, check_passwords,
-    check_rights, hash_password, scram_client_final,
+    AuthConfig, BadLine, FileError, UserUnchanged, Verifier, VerifierError, check_bans,
+    check_passwords, check_rights, check_user_name, hash_password, scram_client_final,
+    set_password,
+};
+pub use bridges::{
+    BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,
+    Notifications,
 };
 pub use config::{
-    Config, ConfigError, IoBackend, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
-    MosquittoOptions, RANGES, Range,
+    Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
+    MosquittoOptions, RANGES, Range, SECTIONS, Section, check_log_level,
 };
 pub use control::{ControlConfig, TokenConfig};
 pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
+pub use kept_file::KeptFile;
 pub use listener::{
     CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,
     RecordLayerConfig, TlsConfig, TlsFault, TlsVersion,
 };
 pub use log::CLIENTS;
-pub use reload::Reloader;
+pub use reload::{ReadConfig, Reloader, SetLogLevel, Source};
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;
+pub use sys::SysConfig;

@@ -27,11 +27,14 @@ pub(crate) type Doors = Arc<[Option<Arc<Door>>]>;
 /// What is kept of a connection's certificates, and the listener that it came by.
 pub(crate) type Certified = (ListenerId, Box<Shown>);
 
+#[derive(Debug)]
 pub(crate) struct Listener {
     /// Its place in the configuration.
     pub(crate) id: ListenerId,
     pub(crate) socket: OwnedFd,
     pub(crate) transport: Transport,
+    /// Whether somebody else keeps it listening while no broker runs.
+    pub(crate) is_passed: bool,
 }
 
 /// A listener, with what goes when the broker ends.
@@ -45,17 +48,24 @@ impl Listener {
         passed: &mut Passed,
         door: Option<&Arc<Door>>,
     ) -> Result<Bound, String> {
-        let transport = match door {
+        let transport = Self::transport(door);
+        let (socket, file) = place.listen(passed)?;
+        let is_passed = matches!(place, Place::Systemd(_));
+        Ok((Self { id, socket, transport, is_passed }, file))
+    }
+
+    /// How those talk that come in by it.
+    pub(crate) fn transport(door: Option<&Arc<Door>>) -> Transport {
+        match door {
             Some(door) if door.has_layers() => Transport::Layered(Arc::<Door>::clone(door)),
             _ => Transport::Plain,
-        };
-        let (socket, file) = place.listen(passed)?;
-        Ok((Self { id, socket, transport }, file))
+        }
     }
 
     /// For another thread.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let Self { id, socket, transport } = self;
-        Ok(Self { id: *id, socket: socket.try_clone()?, transport: transport.clone() })
+        let Self { id, socket, transport, is_passed } = self;
+        let (socket, transport) = (socket.try_clone()?, transport.clone());
+        Ok(Self { id: *id, socket, transport, is_passed: *is_passed })
     }
 }

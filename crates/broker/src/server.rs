@@ -3,38 +3,42 @@
 mod ready;
 mod watchdog;
 
-use crate::admission::{AdmissionControl, open};
+use crate::admission::{AdmissionControl, is_out};
 use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
+use crate::bridges::{self, Way};
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{Answer, BanBook, Shards};
-use crate::doorman::{Doorman, GRACE};
+use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
+use crate::keeper::Keeper;
 use crate::letter::Letter;
-use crate::listener::{Doors, Listener};
+use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
-use crate::reload::{Reloaded, Reloader, Reloads};
-use crate::shell::{Certificates, Guard, Latency, Rates, Shell};
+use crate::reload::{
+    Listening, Mesh, NotBound, Reloader, Reloads, ReloadsSeen, Running, Source, wanted,
+};
+use crate::shell::{Certificates, Farewell, Guard, Latency, Rates, Shell, unread_bytes_max};
 use crate::stopper::{Asked, Stopper};
+use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use weir_access::Asker;
-use weir_control::{REQUESTS_MAX, SocketFile};
-use weir_core::{Limits, Micros, Partitions, Settings, Shard, ShardId};
+use weir_bridge::{BridgeWatch, Bridges};
+use weir_control::{REQUESTS_MAX, Setup};
+use weir_core::{Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
-use weir_reactor::{Backend, ListenerId, Mailbox, ToOutside, Waker};
-
-/// What a connection may have of answers that its client does not take, in bytes, beside messages.
-const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
+use weir_reactor::{Backend, Mailbox, ToOutside, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -91,18 +95,18 @@ pub struct Server {
     /// Where they listen, with what is spoken there.
     spoken: Vec<String>,
     addresses: Vec<SocketAddr>,
-    /// Removed when this is over.
-    _files: Vec<SocketFile>,
     doors: Doors,
+    bridges: Vec<weir_bridge::Settings>,
     warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
-    /// Listens already where `[control]` says so.
+    /// Of the control thread, which listens already where `[control]` says so.
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
     book: Option<SharedBook>,
     /// To the thread that checks tokens and asks the service, once it runs.
     asker: Arc<OnceLock<Asker<Tag>>>,
+    admission: Arc<Mutex<AdmissionControl>>,
     reloader: Reloader,
     reloads: Reloads,
 }
@@ -113,22 +117,32 @@ impl Server {
     /// # Errors
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
-        let Opened { access, bans, doors, warnings } = config.open()?;
+        let Opened { access, doors, bridges, warnings } = config.open()?;
+        let bans = config.bans()?;
         check_io(config)?;
-        let Listening { listeners, spoken, addresses, files } = listen(config, &doors)?;
+        let (listeners, listening) = listen(config, doors.to_vec())?;
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
-        let control = config.control.setup().map(weir_control::Server::bind).transpose()?;
+        let setup = Setup { sys: config.sys.setup(), ..config.control.setup() };
+        let has_control = !config.control.is_off() || setup.sys.is_some();
+        let control = has_control.then(|| weir_control::Server::bind(setup)).transpose()?;
         let spoken_of = control.iter().flat_map(weir_control::Server::addresses);
-        let spoken = spoken.into_iter().chain(spoken_of.map(|address| format!("{address} (HTTP)")));
-        let spoken = spoken.collect();
+        let of_http = spoken_of.map(|address| format!("{address} (HTTP)"));
+        let spoken = listening.spoken().chain(of_http).collect();
+        let addresses = listening.heard.values().filter_map(|heard| heard.address).collect();
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
         let asker = Arc::<OnceLock<_>>::default();
-        let credentials = (book.clone(), Arc::clone(&asker));
+        let admission = Arc::new(Mutex::new(AdmissionControl::new(
+            config.process.clone(),
+            config.limits.client_share_percent,
+            [access.bans.clone().unwrap_or_default(), bans.bans()],
+        )));
+        let tokens = control.as_ref().map(weir_control::Server::tokens);
+        let running = Running::new(config.clone(), listening, book.clone());
         let (reloader, reloads) =
-            Reloader::new(Arc::clone(&doors), &config.auth, credentials, &wakers);
+            Reloader::new(running, Arc::clone(&asker), Arc::clone(&admission), tokens, &wakers);
         Ok(Self {
             config,
             access,
@@ -136,8 +150,8 @@ impl Server {
             listeners,
             spoken,
             addresses,
-            _files: files,
             doors,
+            bridges,
             warnings,
             wakers,
             asked,
@@ -145,6 +159,7 @@ impl Server {
             lost_lines,
             book,
             asker,
+            admission,
             reloader,
             reloads,
         })
@@ -170,7 +185,13 @@ impl Server {
         &self.spoken
     }
 
-    /// What has it read the files of users, rights and certificates again.
+    /// Has it read its configuration again from there. Without it, only the files that the
+    /// configuration names are read again.
+    pub fn set_source(&mut self, source: Source) {
+        self.reloader.set_source(source);
+    }
+
+    /// What has it read the configuration and its files again.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
@@ -188,19 +209,27 @@ impl Server {
     pub fn run(mut self) -> Result<(), ServeError> {
         let control = self.control.take();
         // The folder stays locked until all has been written.
-        let doorman =
-            self.config.store.folder().map(|_| Doorman::start(&self.listeners, &self.doors, GRACE));
+        let doorman = self
+            .config
+            .store
+            .folder()
+            .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
-        let (workers, shards, _store) = self.workers(control.is_some())?;
+        let (workers, shards, way, _store) = self.workers(control.is_some())?;
         drop(doorman);
+        let stopper = self.stopper();
+        // They relay until this is over.
+        let bridges = self.start_bridges(way, &stopper)?;
         // It answers until this is over.
         let _control = match control.zip(shards) {
-            Some((control, shards)) => Some(control.start(shards)?),
+            Some((control, mut shards)) => {
+                shards.bridges = bridges.as_ref().map(Bridges::watch).unwrap_or_default();
+                Some(control.start(shards)?)
+            }
             None => None,
         };
         let mut workers = workers.into_iter();
         let first = workers.next();
-        let stopper = self.stopper();
         let mut threads = Vec::new();
         for worker in workers {
             let name = format!("shard-{}", worker.own().0);
@@ -209,7 +238,9 @@ impl Server {
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
         watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
-        ready::announce();
+        if bridges.is_none() {
+            ready::announce();
+        }
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -220,21 +251,39 @@ impl Server {
         Ok(())
     }
 
+    /// Nobody is let in whose messages the bridges would miss: the shards listen once they are
+    /// prepared.
+    fn start_bridges(
+        &mut self,
+        way: Option<Way>,
+        stopper: &Stopper,
+    ) -> std::io::Result<Option<Bridges>> {
+        self.asked.is_shut.store(way.is_some(), Ordering::Release);
+        let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
+        let open = move || {
+            asked.is_shut.store(false, Ordering::Release);
+            stopper.wake();
+            if !asked.stop.load(Ordering::Acquire) {
+                ready::announce();
+            }
+        };
+        let bridges = bridges::start(std::mem::take(&mut self.bridges), way, open)?;
+        if let Some(bridges) = &bridges {
+            self.asked.bridges.get_or_init(|| bridges.watch());
+        }
+        Ok(bridges)
+    }
+
     /// What is to run.
     pub(crate) fn workers(&mut self, has_control: bool) -> Result<Made, ServeError> {
         let reloads = std::mem::take(&mut self.reloads);
-        let Self { config, listeners, wakers, asked, .. } = &*self;
+        let bound = std::mem::take(&mut self.listeners);
+        let Self { config, wakers, asked, admission, .. } = &*self;
         let shards = wakers.len() as u16;
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let admission = AdmissionControl::new(
-            config.process.clone(),
-            config.limits.client_share_percent,
-            [self.access.bans.clone().unwrap_or_default(), self.bans.bans()],
-        );
-        let admission = Arc::new(Mutex::new(admission));
         let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut settings = config.settings();
@@ -243,24 +292,23 @@ impl Server {
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
-        let mut workers = Vec::new();
         let (letters, to_control) = match has_control {
-            true => self.connect_control(&mut mailboxes, seed, &admission)?,
+            true => self.connect_control(&mut mailboxes, seed)?,
             false => (None, wakers.iter().map(|_| None).collect()),
         };
-        let mut hashers = self.hashers(secret, &admission, &mut mailboxes)?;
-        let mut access = self.access(secret, &admission, &mut mailboxes)?;
+        let way = (!self.bridges.is_empty()).then(|| Way::new(&mut mailboxes)).transpose()?;
+        let mut hashers = self.hashers(secret, &mut mailboxes)?;
+        let mut access = self.access(secret, &mut mailboxes)?;
+        let addresses = mailboxes.iter().map(Mailbox::address).collect();
         let ends = mailboxes.into_iter().zip(to_control);
-        let Limits { output_bytes_max, packet_bytes_max, .. } = config.limits;
-        let unread_bytes_max = output_bytes_max + packet_bytes_max as usize + UNREAD_ANSWERS_BYTES;
         let made = made.into_iter().zip(journals).zip(reloads);
-        let allows_anonymous = config.allows_anonymous();
+        let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());
         for (((mailbox, control), own), ((shard, journal), reloads)) in
             ends.zip(0..shards).zip(made)
         {
             let guard = Guard {
                 own: ShardId(own),
-                admission: Arc::clone(&admission),
+                admission: Arc::clone(admission),
                 memory: Memory::new(Arc::clone(&ceiling)),
                 auth: Authenticator::new(
                     &config.auth,
@@ -269,34 +317,38 @@ impl Server {
                     (hashers.next(), access.next()),
                     config.limits.client_share_percent,
                 ),
-                log: self.log(has_control),
-                unread_bytes_max,
+                log: self.log(),
+                unread_bytes_max: unread_bytes_max(&config.limits),
                 doors: Arc::clone(&self.doors),
                 waiting: HashMap::default(),
                 moved: None,
                 journal,
                 is_disk_short: false,
                 rates: Rates::new(&config.limits, &config.process),
-                reloaded: Reloaded::default(),
+                reloaded: ReloadsSeen::default(),
                 certificates: Certificates::default(),
+                own_conns: HashSet::default(),
+                traces: None,
+                trace_counts: TraceCounts::default(),
+                events: config.sys.events(),
                 latency: Latency::default(),
+                farewell: Farewell::default(),
             };
-            let shared: std::io::Result<Vec<_>> =
-                listeners.iter().map(Listener::try_clone).collect();
+            let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
             let io = config.io.into();
             workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
         }
-        Ok((workers, letters, generations))
+        self.reloader.begin(Mesh { addresses, secret });
+        Ok((workers, letters, way, generations))
     }
 
     fn connect_control(
         &self,
         mailboxes: &mut [Mailbox<Letter>],
         seed: u64,
-        admission: &Arc<Mutex<AdmissionControl>>,
     ) -> std::io::Result<ControlWays> {
         let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
         let shards = Shards {
@@ -304,15 +356,17 @@ impl Server {
             count: mailboxes.len() as u16,
             partitions: Partitions::spread(mailboxes.len() as u16, seed),
             bans: self.bans.clone(),
-            admission: Arc::clone(admission),
-            reloader: self.reloader(),
+            admission: Arc::clone(&self.admission),
+            keeper: Arc::new(Keeper::new(self.reloader())),
+            bridges: BridgeWatch::default(),
         };
         Ok((Some(shards), ends.into_iter().map(Some).collect()))
     }
 
     /// Of a shard.
-    fn log(&self, has_control: bool) -> Log {
-        Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, has_control)
+    fn log(&self) -> Log {
+        let keeps_drops = !self.config.control.is_off();
+        Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, keeps_drops)
     }
 
     fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {
@@ -335,26 +389,29 @@ impl Server {
     fn hashers(
         &self,
         secret: [u8; 32],
-        admission: &Arc<Mutex<AdmissionControl>>,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<HasherWay>> {
         let Some(book) = &self.book else { return Ok(Vec::new().into_iter()) };
-        Ok(hasher::start(book, secret, mailboxes, is_out(admission))?.into_iter())
+        Ok(hasher::start(book, secret, mailboxes, is_out(&self.admission))?.into_iter())
     }
 
     /// Each shard's way to the thread that checks tokens and asks the service, if there is one.
     fn access(
         &self,
         secret: [u8; 32],
-        admission: &Arc<Mutex<AdmissionControl>>,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<AccessWay>> {
         let setup = self.config.auth.setup();
         if setup.is_empty() {
             return Ok(Vec::new().into_iter());
         }
-        let asker =
-            access::start(&setup, self.access.keys.clone(), secret, mailboxes, is_out(admission))?;
+        let asker = access::start(
+            &setup,
+            self.access.keys.clone(),
+            secret,
+            mailboxes,
+            is_out(&self.admission),
+        )?;
         let asker = self.asker.get_or_init(|| asker);
         let shards = mailboxes.len();
         let way = |shard| AccessWay::new((shard, shards), asker, &setup);
@@ -392,41 +449,20 @@ impl Server {
     }
 }
 
-/// What the broker listens on.
-#[derive(Default)]
-struct Listening {
-    listeners: Vec<Listener>,
-    spoken: Vec<String>,
-    addresses: Vec<SocketAddr>,
-    files: Vec<SocketFile>,
-}
-
-/// Says whether an address is banned by now.
-fn is_out(admission: &Arc<Mutex<AdmissionControl>>) -> impl Fn(IpAddr) -> bool + Send + 'static {
-    let admission = Arc::clone(admission);
-    move |peer| open(&admission).is_out(peer, Micros(weir_reactor::now_us()))
-}
-
-fn listen(config: &Config, doors: &Doors) -> Result<Listening, ServeError> {
-    let mut all = Listening::default();
-    let mut passed = weir_reactor::passed();
-    for (id, (place, door)) in (0..).zip(config.places()?.into_iter().zip(doors.iter())) {
-        let bound = Listener::bind(ListenerId(id), &place, &mut passed, door.as_ref());
-        let (listener, file) =
-            bound.map_err(|hint| ServeError::Listen { place: place.to_string(), hint })?;
-        let address = rustix::net::getsockname(&listener.socket).map_err(std::io::Error::from)?;
-        let address = SocketAddr::try_from(address).ok();
-        let place = address.map_or(place.to_string(), |address| address.to_string());
-        let spoken = door.as_ref().and_then(|door| door.name());
-        all.spoken.push(spoken.map_or(place.clone(), |spoken| format!("{place} with {spoken}")));
-        all.addresses.extend(address);
-        all.files.extend(file);
-        all.listeners.push(listener);
-    }
+/// Listens wherever a configuration says, with what is spoken there.
+fn listen(
+    config: &Config,
+    doors: Vec<Option<Arc<Door>>>,
+) -> Result<(Vec<Listener>, Listening), ServeError> {
+    let (mut listening, mut passed) = (Listening::default(), weir_reactor::passed());
+    let next = listening.next(wanted(config, doors)?, &mut passed);
+    let mut next = next.map_err(|NotBound { place, hint }| ServeError::Listen { place, hint })?;
     for (name, _) in passed {
         tracing::warn!(name, "no [[listener]] takes this socket of systemd's: it is closed");
     }
-    Ok(all)
+    let listeners = std::mem::take(&mut next.added);
+    listening.set(next);
+    Ok((listeners, listening))
 }
 
 /// Runs a shard to its end. If it ends by itself, by an error or a panic, it stops the others: a
@@ -453,9 +489,9 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     Err(error)
 }
 
-/// The threads to be, the shards as a control thread sees them, if there is to be one, and the
-/// folder that the shards' logs are in, if there is one.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Store>);
+/// The threads to be; if there are to be such things, the shards as a control thread sees them, the
+/// way in of bridges, and the folder that the shards' logs are in.
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Way>, Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
 type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);

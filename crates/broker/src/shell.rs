@@ -1,28 +1,34 @@
 //! Between a reactor, a shard and the other shards: a connection's token is its key, its output is
 //! the sink, letters go through the mailbox.
 
+mod carried;
 mod certified;
 mod disk;
 mod door;
 mod entry;
+mod farewell;
 mod latency;
 mod rates;
+mod said;
 mod sum;
+mod traced;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
 use crate::control::Answer;
 use crate::journal::Journal;
-use crate::letter::{Carried, Letter};
+use crate::letter::Letter;
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
-use crate::reload::Reloaded;
+use crate::reload::ReloadsSeen;
+use crate::sys::Events;
+use crate::trace::{TraceCounts, Traces};
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
 pub(crate) use latency::Latency;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
@@ -34,7 +40,9 @@ use weir_reactor::{
 };
 use weir_wire::ReasonCode;
 
+pub(crate) use farewell::Farewell;
 pub(crate) use rates::Rates;
+pub(crate) use sum::unread_bytes_max;
 
 /// Letters of each sender that are handled in one turn.
 const LETTERS_MAX: usize = 1024;
@@ -96,10 +104,20 @@ pub(crate) struct Guard {
     pub(crate) is_disk_short: bool,
     /// How fast connections may send, where that is bounded.
     pub(crate) rates: Option<Box<Rates>>,
-    pub(crate) reloaded: Reloaded,
+    pub(crate) reloaded: ReloadsSeen,
     /// What clients have shown of certificates.
     pub(crate) certificates: Certificates,
+    /// Connections of the process itself, as those of its bridges are: no rate, ban or policy is
+    /// for them.
+    pub(crate) own_conns: HashSet<ConnKey, RandomState>,
+    /// What is copied of packets, while somebody traces.
+    pub(crate) traces: Option<Box<Traces>>,
+    pub(crate) trace_counts: TraceCounts,
+    /// Clients that have come and gone in this turn, where that is said.
+    pub(crate) events: Option<Box<Events>>,
     pub(crate) latency: Latency,
+    /// Who is to go, and when.
+    pub(crate) farewell: Farewell,
 }
 
 impl Guard {
@@ -122,23 +140,16 @@ impl Guard {
         self.log.forget(conn);
         self.waiting.remove(&conn);
         self.certificates.take(conn);
+        self.own_conns.remove(&conn);
+        self.farewell.left(conn);
         self.forget_rate(conn.0);
+        self.forget_traced(conn);
     }
 
     /// Handshakes of TLS of all listeners and threads: full, resumed and failed ones.
     fn handshakes(&self) -> [u64; 3] {
         let all = self.doors.iter().flatten().map(|door| door.handshakes());
         all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
-    }
-
-    fn rate_pauses(&self) -> u64 {
-        self.rates.as_ref().map_or(0, |rates| rates.pauses)
-    }
-
-    fn forget_rate(&mut self, token: u32) {
-        if let Some(rates) = &mut self.rates {
-            rates.forget(token);
-        }
     }
 }
 
@@ -174,7 +185,7 @@ impl Shell {
         let journal = self.guard.journal.as_ref().and_then(|journal| journal.due());
         let rates = self.guard.rates.as_ref().and_then(|rates| rates.next());
         let due = self.shard.poll_timeout().into_iter().chain(self.guard.log.due());
-        due.chain(journal).chain(rates).min()
+        due.chain(journal).chain(rates).chain(self.guard.farewell.due()).min()
     }
 
     /// Before the first turn.
@@ -303,6 +314,14 @@ impl Shell {
     /// Takes what came. Says how many bytes are consumed.
     #[inline]
     fn received_at_once(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
+        if self.guard.traces.is_some() {
+            return self.received_traced(io, token, bytes);
+        }
+        self.take_in(io, token, bytes)
+    }
+
+    #[inline(always)]
+    fn take_in(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
         if self.mailbox.unposted() > UNPOSTED_MAX || self.guard.is_full() {
             // What the others have to say stays with the system.
             io.hold_input(token);
@@ -368,58 +387,6 @@ impl<'a> Output<'a> {
         self.guard.memory.sent(letter.bytes());
         self.mailbox.send(usize::from(to.0), letter);
     }
-
-    /// Takes a connection that is to go to another shard, with what is not consumed. On an error
-    /// it is still here.
-    fn take_out(&mut self, token: Token, unread: &[u8]) -> std::io::Result<Carried> {
-        let moved = self.io.give_away(token, unread)?;
-        let pass = self.guard.admission().leave(self.guard.place(token.0));
-        let name = self.guard.auth.forget_name(ConnKey(token.0));
-        self.guard.auth.forget(ConnKey(token.0));
-        self.guard.forget_rate(token.0);
-        let peer = self.guard.log.forget(ConnKey(token.0));
-        let reloads = self.guard.reloaded.count();
-        let certified = self.guard.certificates.take(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, reloads })
-    }
-
-    /// A connection whose session has gone to another shard, and which cannot follow.
-    fn lose(&mut self, token: Token, error: &std::io::Error) {
-        let (peer, now) = (self.guard.log.forget(ConnKey(token.0)), self.now());
-        self.guard.log.lost(peer, error, now);
-        self.io.abort(token);
-        self.guard.gone(ConnKey(token.0));
-    }
-
-    /// Takes a connection that comes from another shard; what is unread of it comes next.
-    fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, .. } = carried;
-        let token = match self.io.adopt(moved) {
-            Ok(token) => token,
-            Err(error) => {
-                let now = self.now();
-                self.guard.log.lost(peer, &error, now);
-                if let Some(pass) = pass {
-                    self.guard.admission().lost(&pass);
-                }
-                return None;
-            }
-        };
-        if let Some(pass) = pass {
-            self.guard.admission().arrive(self.guard.place(token.0), &pass);
-        }
-        if let Some(peer) = peer {
-            self.guard.log.arrived(ConnKey(token.0), peer);
-        }
-        if let Some(name) = name {
-            self.guard.auth.learnt(ConnKey(token.0), name);
-        }
-        if let Some(certified) = certified {
-            self.guard.certificates.arrived(ConnKey(token.0), certified);
-        }
-        self.resumed.push(token);
-        Some(ConnKey(token.0))
-    }
 }
 
 impl Sink for Output<'_> {
@@ -431,16 +398,29 @@ impl Sink for Output<'_> {
 
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent(conn, bytes);
+        }
         self.io.write(Token(conn.0), bytes);
     }
 
     #[inline]
-    fn deliver(&mut self, conn: ConnKey, bytes: &[u8]) {
-        self.guard.memory.took(bytes.len());
-        self.io.write_gathered(Token(conn.0), bytes);
+    fn publish(&mut self, conn: ConnKey, bytes: &[u8], topic: &str, may_wait: bool) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish(conn, bytes, 0, topic);
+        }
+        if may_wait {
+            self.guard.memory.took(bytes.len());
+            self.io.write_gathered(Token(conn.0), bytes);
+        } else {
+            self.io.write(Token(conn.0), bytes);
+        }
     }
 
     fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
+        if let Some(traces) = &mut self.guard.traces {
+            traces.sent_publish_of(conn, head, message);
+        }
         let payload: SharedBytes = Arc::<Message>::clone(message);
         self.io.write_shared(Token(conn.0), head, payload);
     }
@@ -501,7 +481,11 @@ impl Sink for Output<'_> {
     }
 
     fn is_named(&self, conn: ConnKey) -> bool {
-        self.guard.auth.is_named(conn)
+        self.guard.auth.is_named(conn) || self.is_own(conn)
+    }
+
+    fn is_own(&self, conn: ConnKey) -> bool {
+        self.guard.own_conns.contains(&conn)
     }
 
     fn authenticate(&mut self, request: AuthRequest<'_>) {
@@ -536,6 +520,8 @@ impl Sink for Output<'_> {
         if let Notice::Moved { partition, to } = notice {
             self.guard.moved = Some((partition, to));
         }
+        self.note_traced(&notice);
+        self.note_event(&notice);
         let now = self.now();
         let Guard { auth, log, .. } = &mut *self.guard;
         let user = match notice {
@@ -565,7 +551,7 @@ impl Handler for Shell {
 
     #[inline]
     fn received(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.guard.rates.is_some() {
+        if self.guard.rates.is_some() && !self.guard.own_conns.contains(&ConnKey(token.0)) {
             return self.received_at_a_rate(io, token, bytes);
         }
         self.received_at_once(io, token, bytes)
@@ -591,6 +577,9 @@ impl Handler for Shell {
             let (shard, mut output) = self.parts(io);
             shard.handle_timeout(output.now(), &mut output);
         }
+        if self.guard.farewell.due().is_some_and(|due| due <= now) {
+            self.see_off(io);
+        }
         while let Some(token) = self.guard.rates.as_mut().and_then(|rates| rates.take_due(now)) {
             self.resumed.push(token);
         }
@@ -603,7 +592,9 @@ impl Handler for Shell {
             control.send(Answer::Moved(Ok(moved)));
         }
         let (shard, mut output) = self.parts(io);
+        output.publish_events(shard);
         shard.turn_end(&mut output);
+        output.settle_traces(shard);
         if self.guard.journal.is_some() {
             self.journal_turn_end(io);
         }

@@ -1,7 +1,8 @@
 //! What other threads, and signals, ask of a running broker.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use weir_bridge::{BridgeState, BridgeWatch};
 use weir_reactor::Waker;
 
 /// Stops a running [`crate::Server`] from another thread.
@@ -15,10 +16,16 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
+    /// Nobody is let in yet.
+    pub(crate) is_shut: AtomicBool,
     /// A shard has ended by itself: the others give their clients less time.
     pub(crate) is_broken: AtomicBool,
+    /// Shards that accept connections.
+    pub(crate) listening: AtomicU64,
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
+    /// Theirs are written with them.
+    pub(crate) bridges: OnceLock<BridgeWatch>,
     /// How often all shards were asked for a turn, by the watchdog.
     pub(crate) turns: AtomicU64,
     /// How many of them have turned since they were asked last.
@@ -26,6 +33,21 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Writes how each bridge is to the log.
+    fn log_bridges(&self) {
+        for state in self.bridges.get().map(BridgeWatch::states).unwrap_or_default() {
+            let BridgeState { name, remote, is_connected, last_error, counts } = state;
+            tracing::info!(
+                bridge = name,
+                remote,
+                is_connected,
+                last_error,
+                ?counts,
+                "counters of a bridge"
+            );
+        }
+    }
+
     /// A shard turns. `said` is its own: which question it has answered last.
     pub(crate) fn say_turned(&self, said: &mut u64) {
         let turns = self.turns.load(Ordering::Acquire);
@@ -73,13 +95,14 @@ impl Stopper {
                 if signal == SIGHUP {
                     hung_up();
                     tracing::info!(
-                        "SIGHUP: the counters follow; of the configuration, only the files of \
-                         users, rights and certificates are read again"
+                        "SIGHUP: the configuration and its files were read again; the counters \
+                         follow"
                     );
                 }
                 if matches!(signal, SIGUSR1 | SIGHUP) {
                     stopper.asked.counters.fetch_add(1, Ordering::AcqRel);
                     stopper.wake();
+                    stopper.asked.log_bridges();
                     continue;
                 }
                 tracing::info!(signal, "stopping");

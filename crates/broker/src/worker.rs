@@ -1,7 +1,7 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
 use crate::listener::Listener;
-use crate::reload::Reload;
+use crate::reload::ForShard;
 use crate::shell::Shell;
 use crate::stopper::Asked;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The same when they stop because another shard has ended.
 const STOP_BROKEN_MAX: Duration = Duration::from_millis(500);
+
+/// How long those get to say CONNECT that came in when the broker was about to stop.
+const GREET_MAX: Duration = Duration::from_millis(250);
 
 /// How long a slow disk gets for what was recorded before the end.
 const WRITE_OUT_MAX: Duration = Duration::from_secs(30);
@@ -39,7 +42,7 @@ pub(crate) struct Worker {
     waker: Waker,
     io: Backend,
     asked: Arc<Asked>,
-    reloads: Receiver<Arc<Reload>>,
+    reloads: Receiver<ForShard>,
     gather: Duration,
 }
 
@@ -48,7 +51,7 @@ impl Worker {
         shell: Shell,
         listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
-        (asked, reloads): (Arc<Asked>, Receiver<Arc<Reload>>),
+        (asked, reloads): (Arc<Asked>, Receiver<ForShard>),
         gather: Duration,
     ) -> Self {
         Self { shell, listeners, waker, io, asked, reloads, gather }
@@ -63,19 +66,20 @@ impl Worker {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
         reactor.io().set_gather(self.gather);
         self.shell.begin(reactor.io());
-        for listener in std::mem::take(&mut self.listeners) {
-            reactor.listen(listener.id, listener.socket, listener.transport)?;
-        }
+        self.asked.listening.fetch_add(1, Ordering::AcqRel);
         let (mut counters, mut turns) = (0, 0);
         while !self.asked.stop.load(Ordering::Acquire) {
             self.asked.say_turned(&mut turns);
+            if !self.listeners.is_empty() && !self.asked.is_shut.load(Ordering::Acquire) {
+                self.listen(&mut reactor)?;
+            }
             let asked = self.asked.counters.load(Ordering::Acquire);
             if asked != counters {
                 counters = asked;
                 self.shell.log_counters(reactor.io());
             }
             while let Ok(reload) = self.reloads.try_recv() {
-                self.shell.reload(reload, reactor.io());
+                self.take_up(reload, &mut reactor);
             }
             let timeout = self.timeout();
             reactor.turn(timeout, &mut self.shell)?;
@@ -86,6 +90,35 @@ impl Worker {
             }
         }
         self.finish(reactor)
+    }
+
+    fn listen(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
+        for listener in std::mem::take(&mut self.listeners) {
+            reactor.listen(listener.id, listener.socket, listener.transport)?;
+        }
+        Ok(())
+    }
+
+    /// Goes by a configuration that was read again.
+    fn take_up(&mut self, reload: ForShard, reactor: &mut Reactor) {
+        let ForShard { all, listeners, flow, hasher } = reload;
+        if let Some(settings) = &all.settings {
+            for (id, transport) in &settings.transports {
+                reactor.set_transport(*id, transport);
+            }
+            settings.removed.iter().for_each(|&id| reactor.stop(id));
+            reactor.io().set_gather(settings.gather);
+        }
+        self.shell.take_up(flow, hasher);
+        self.shell.reload(Arc::clone(&all), reactor.io());
+        // Who comes by them goes by all the rest.
+        for listener in listeners {
+            let Listener { id, socket, transport, .. } = listener;
+            if let Err(error) = reactor.listen(id, socket, transport) {
+                tracing::error!(%error, "a thread cannot accept connections of a new listener");
+            }
+        }
+        all.applied.add();
     }
 
     /// How long the next turn may wait; `None` is for ever.
@@ -115,11 +148,30 @@ impl Worker {
         Ok(())
     }
 
+    /// Answers who has come in and not said CONNECT yet: where somebody else keeps the address, the
+    /// next broker will serve them, and they had better hear of it by a DISCONNECT. No thread ends
+    /// its clients before all have stopped to accept others.
+    fn greet_the_last(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
+        let deadline = Instant::now() + GREET_MAX;
+        let is_done = |worker: &Self| {
+            let listening = worker.asked.listening.load(Ordering::Acquire);
+            listening == 0 && !worker.shell.shard.awaits_connects()
+        };
+        while !is_done(self) && Instant::now() < deadline {
+            reactor.turn(Some(POST_AGAIN), &mut self.shell)?;
+        }
+        Ok(())
+    }
+
     /// Tells every client and waits a little for the last bytes to leave.
     fn finish(mut self, mut reactor: Reactor) -> Result<(), Ended> {
         reactor.stop_listening();
-        self.shell.stop(reactor.io());
+        self.asked.listening.fetch_sub(1, Ordering::AcqRel);
         let is_broken = self.asked.is_broken.load(Ordering::Acquire);
+        if !is_broken {
+            self.greet_the_last(&mut reactor)?;
+        }
+        self.shell.stop(reactor.io());
         let deadline = Instant::now() + if is_broken { STOP_BROKEN_MAX } else { STOP_MAX };
         while reactor.io().connections() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

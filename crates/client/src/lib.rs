@@ -9,6 +9,7 @@ mod error;
 mod open;
 mod options;
 mod sink;
+mod sources;
 mod url;
 
 pub use client::{ANSWER_BYTES_MAX, Client};
@@ -16,4 +17,5 @@ pub use error::{ClientError, PublishError};
 pub use open::OpenMessage;
 pub use options::ConnectOptions;
 pub use sink::{Event, Sink};
+pub use sources::{OPEN_MAX, Sources};
 pub use url::{Scheme, Url};

@@ -65,7 +65,7 @@ impl std::str::FromStr for Address {
         let is_url = text.contains("://");
         let url: Url = if is_url { text.parse() } else { format!("mqtt://{text}").parse() }?;
         if url.topic.is_some() {
-            return Err("it must have no topic: the rules have theirs");
+            return Err("it must have no topic");
         }
         Ok(url.into())
     }

@@ -58,7 +58,12 @@ pub struct Policy {
     pub is_quiet: bool,
     /// The options by which the user said where the broker is.
     pub options: &'static str,
+    /// Those of whom to trust, and of not checking the host.
+    pub tls_options: [&'static str; 2],
 }
+
+/// As `weir pub` and others have them.
+pub const TLS_OPTIONS: [&str; 2] = ["--cafile", "--insecure"];
 
 /// A connection, or the wait for the next one. `E` is its owner's error.
 #[derive(Debug)]
@@ -269,7 +274,7 @@ impl<'a, E: From<Error>> Connection<'a, E> {
             Closed::ByPeer => {
                 format!("it closed the connection without an answer to CONNECT{hint}")
             }
-            Closed::Transport(error) => shown(error),
+            Closed::Transport(error) => shown(error, self.policy.tls_options),
             Closed::Error(errno) => match std::io::Error::from(errno) {
                 error if error.kind() == ErrorKind::ConnectionRefused && !is_live => {
                     format!("nothing listens there (see {})", self.policy.options)
@@ -310,13 +315,12 @@ impl<'a, E: From<Error>> Connection<'a, E> {
 }
 
 /// With what to do about it.
-fn shown(error: TransportError) -> String {
-    let hint = match error {
-        TransportError::Refused(NOT_TRUSTED) => " (see --cafile)",
-        TransportError::Refused(OTHER_NAME) => " (see --insecure)",
-        _ => "",
-    };
-    format!("{error}{hint}")
+fn shown(error: TransportError, [trust, host]: [&str; 2]) -> String {
+    match error {
+        TransportError::Refused(NOT_TRUSTED) => format!("{error} (see {trust})"),
+        TransportError::Refused(OTHER_NAME) => format!("{error} (see {host})"),
+        error => error.to_string(),
+    }
 }
 
 /// Whether a refusal or an end may pass, so that another try is worth it.

@@ -15,8 +15,8 @@ mod signals;
 mod tls;
 
 pub use address::Address;
-pub use connection::{ANSWER_MAX_US, Carried, Connection, Policy, until};
+pub use connection::{ANSWER_MAX_US, Carried, Connection, Policy, TLS_OPTIONS, until};
 pub use error::{Error, named};
 pub use shown::{Shown, ShownJson};
 pub use signals::obey_signals;
-pub use tls::{TlsArgs, TlsFault, TlsSettings};
+pub use tls::{TlsArgs, TlsFault, TlsSettings, TlsVersion};

@@ -21,36 +21,36 @@ const TICKETS_MAX: usize = 4;
 pub struct TlsArgs {
     /// Certificates (PEM) of the authorities to trust [default: those of the system]
     #[arg(long, value_name = "FILE")]
-    cafile: Option<PathBuf>,
+    pub cafile: Option<PathBuf>,
     /// Folder with such files, *.crt and *.pem
     #[arg(long, value_name = "FOLDER")]
-    capath: Option<PathBuf>,
+    pub capath: Option<PathBuf>,
     /// Trust the authorities of the system, beside those of --cafile and --capath
     #[arg(long = "tls-use-os-certs")]
-    uses_system: bool,
+    pub uses_system: bool,
     /// Certificate (PEM) to show to the broker
     #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
+    pub cert: Option<PathBuf>,
     /// Key (PEM) of --cert
     #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Do not check that the broker's certificate is for its host
     #[arg(long)]
-    insecure: bool,
+    pub insecure: bool,
     /// Only this version
     #[arg(long, value_name = "VERSION")]
-    tls_version: Option<TlsVersion>,
+    pub tls_version: Option<TlsVersion>,
     /// Application protocol to offer, such as mqtt
     #[arg(long, value_name = "PROTOCOL")]
-    tls_alpn: Option<String>,
+    pub tls_alpn: Option<String>,
     /// Only these cipher suites, by their names in OpenSSL, with : between
     #[arg(long, value_name = "LIST")]
-    ciphers: Option<String>,
+    pub ciphers: Option<String>,
 }
 
 /// As mosquitto_pub names them.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum TlsVersion {
+pub enum TlsVersion {
     /// TLS 1.2
     #[value(name = "tlsv1.2")]
     Tls12,

@@ -4,8 +4,11 @@
 //! the answer has come: so a shard that is late is never asked more than it had answered.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::bridges::Bridge;
 use crate::history::History;
-use crate::port::{Answer, Full, Port, REQUESTS_MAX, Request, Reread};
+use crate::keeper::Keeper;
+use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
+use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,8 +25,11 @@ pub(crate) struct Asks {
     desk: Mutex<Desk>,
     /// By shard, then kind: whose turn it is.
     turns: Vec<[Arc<Semaphore>; REQUESTS_MAX]>,
+    keeper: Arc<dyn Keeper>,
+    keeping: Arc<Semaphore>,
     /// Of the counters that were asked for.
     pub(crate) history: History,
+    pub(crate) traces: Traces,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
     begun: Instant,
@@ -47,9 +53,12 @@ impl Asks {
         let turns = || std::array::from_fn(|_| Arc::new(Semaphore::new(1)));
         let waiting = (0..shards).map(|_| Default::default()).collect();
         Self {
+            keeper: port.keeper(),
+            keeping: Arc::new(Semaphore::new(1)),
             desk: Mutex::new(Desk { port, waiting }),
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
+            traces: Traces::default(),
             has_mosquitto_names: false,
             begun: Instant::now(),
         }
@@ -76,8 +85,27 @@ impl Asks {
         self.desk().port.unban(whom)
     }
 
-    pub(crate) fn reload(&self) -> Vec<Reread> {
-        self.desk().port.reload()
+    pub(crate) fn bridges(&self) -> Vec<Bridge> {
+        self.desk().port.bridges()
+    }
+
+    pub(crate) fn check_trace(&self, of: &TraceOf) -> Result<(), String> {
+        self.desk().port.check_trace(of)
+    }
+
+    /// Has the keeper do something on a thread that may wait for it, one at a time.
+    pub(crate) async fn keep<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&dyn Keeper) -> T + Send + 'static,
+    ) -> Result<T, Full> {
+        let turn = Arc::clone(&self.keeping).acquire_owned().await.map_err(|_| Full)?;
+        let keeper = Arc::clone(&self.keeper);
+        let done = tokio::task::spawn_blocking(move || {
+            // Also held if whoever asks gives up waiting.
+            let _turn = turn;
+            what(&*keeper)
+        });
+        done.await.map_err(|_| Full)
     }
 
     pub(crate) fn bans(&self, from: usize, bans_max: usize) -> BanPage {
@@ -106,6 +134,18 @@ impl Asks {
             answers.push(self.ask(shard, request.clone()).await?);
         }
         Ok(answers)
+    }
+
+    /// The counters of all shards, in order. The history keeps a sample of them.
+    pub(crate) async fn counters(&self) -> Result<Vec<Counters>, Full> {
+        let counters = |answer| match answer {
+            Answer::Counters(counters) => Some(counters),
+            _ => None,
+        };
+        let all: Vec<_> =
+            self.ask_all(&Request::Counters).await?.into_iter().filter_map(counters).collect();
+        self.history.note(Instant::now(), &all);
+        Ok(all)
     }
 
     /// Gives answers to who waits for them, as they come.
@@ -146,4 +186,4 @@ impl Asks {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 //! A client of the socket: one request a connection, and its caller waits.
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
 use hyper::{Method, Request, header};
@@ -94,6 +94,14 @@ impl Caller {
         self.call(Method::PUT, path)
     }
 
+    /// Puts this text there, which is of a kind such as `text/plain`.
+    ///
+    /// # Errors
+    /// As [`Caller::get`].
+    pub fn put_text(&self, path: &str, kind: &str, text: &str) -> Result<Reply, CallError> {
+        self.call_with(Method::PUT, path, (kind, text))
+    }
+
     /// Posts what `path` says.
     ///
     /// # Errors
@@ -114,20 +122,40 @@ impl Caller {
         format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
     }
 
+    /// The path of a user, and of something of it if `of` is not empty.
+    pub fn user_path(name: &str, of: &str) -> String {
+        format!("/api/v1/users/{}{of}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+    }
+
     /// The path of a client.
     pub fn client_path(client_id: &str) -> String {
         format!("/api/v1/clients/{}", utf8_percent_encode(client_id, NON_ALPHANUMERIC))
     }
 
     fn call(&self, method: Method, path: &str) -> Result<Reply, CallError> {
+        self.call_with(method, path, ("text/plain", ""))
+    }
+
+    fn call_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: (&str, &str),
+    ) -> Result<Reply, CallError> {
         self.runtime.block_on(async {
-            let answer = tokio::time::timeout(ANSWER_MAX, exchange(&self.socket, method, path));
+            let exchange = exchange(&self.socket, method, path, body);
+            let answer = tokio::time::timeout(ANSWER_MAX, exchange);
             answer.await.unwrap_or_else(|_| Err(CallError::Late(self.socket.clone())))
         })
     }
 }
 
-async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Reply, CallError> {
+async fn exchange(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    (kind, text): (&str, &str),
+) -> Result<Reply, CallError> {
     let broken = |text: String| CallError::Broken { path: socket.into(), text };
     let stream = UnixStream::connect(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -144,7 +172,8 @@ async fn exchange(socket: &Path, method: Method, path: &str) -> Result<Reply, Ca
         .method(method)
         .uri(path)
         .header(header::HOST, "localhost")
-        .body(Empty::<Bytes>::new())
+        .header(header::CONTENT_TYPE, kind)
+        .body(Full::new(Bytes::copy_from_slice(text.as_bytes())))
         .map_err(|error| broken(error.to_string()))?;
     let response = sender.send_request(request).await.map_err(|error| broken(error.to_string()))?;
     let (head, body) = response.into_parts();

@@ -10,30 +10,41 @@
 
 mod asks;
 mod bans;
+mod bridges;
 mod caller;
 mod dashboard;
 mod drops;
 mod history;
+mod keeper;
 mod metrics;
 mod port;
 mod routes;
 mod server;
 mod socket;
+mod sys;
 mod tcp;
 mod tls;
 mod tokens;
+mod tracer;
+mod traces;
 mod why;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
+pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
+pub use keeper::{
+    ConfigChange, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread, ShownCertificate,
+};
 pub use port::{
-    Answer, Client, ClientPage, Counters, Full, Histogram, Kicked, Link, Message, NotMoved,
-    NotPublished, Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX, Request, Reread,
-    RetainedPage, Subscription, SubscriptionPage,
+    Answer, Client, ClientPage, Counters, DrainOrder, DrainState, Full, Histogram, Kicked, Link,
+    Message, NotMoved, NotPublished, Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX,
+    Request, RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
 pub use socket::{SocketError, SocketFile, listen};
+pub use sys::Sys;
 pub use tls::{ControlTls, TlsError};
-pub use tokens::{Role, Token, TokenHash};
+pub use tokens::{Role, Token, TokenBook, TokenHash};
+pub use traces::{TRACES_MAX, TraceEvent, TraceOf, TraceShown, TraceWish, Traced};
 pub use why::{Arrives, Why};

@@ -2,13 +2,18 @@
 //!
 //! No label has a client or a topic: how many series there are does not depend on clients.
 
+mod bridges;
 mod families;
 mod mosquitto;
 
+use crate::bridges::Bridge;
 use crate::port::{Counters, Histogram};
 use families::{FAMILIES, Family, Kind};
 use std::collections::HashMap;
 use std::fmt::Write;
+
+/// Counters of clients that are connected, by version.
+pub(crate) const CONNECTED: &[&str] = &["connected_v31", "connected_v311", "connected_v5"];
 
 /// Text for scrapers, in one of two forms that differ in little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +50,13 @@ pub(crate) struct About {
     pub(crate) uptime_s: u64,
 }
 
-/// The counters of all shards, in order.
-pub(crate) fn text(shards: &[Counters], about: About, format: Format) -> String {
+/// The counters of all shards, in order, and of bridges.
+pub(crate) fn text(
+    shards: &[Counters],
+    of_bridges: &[Bridge],
+    about: About,
+    format: Format,
+) -> String {
     let values: Vec<HashMap<&str, u64>> =
         shards.iter().map(|counters| counters.shard.iter().copied().collect()).collect();
     let process: HashMap<&str, u64> =
@@ -74,6 +84,7 @@ pub(crate) fn text(shards: &[Counters], about: About, format: Format) -> String 
         describe(&mut out, family, &samples, format);
     }
     refusals(&mut out, shards, format);
+    bridges::add(&mut out, of_bridges, format);
     describe(&mut out, &families::BUILD, families::BUILD_SAMPLE, format);
     let uptime = format!("{} {}\n", families::UPTIME.name, about.uptime_s);
     describe(&mut out, &families::UPTIME, &uptime, format);
@@ -171,9 +182,20 @@ mod tests {
         vec![shard(1), shard(2)]
     }
 
+    fn bridge() -> Bridge {
+        let counters = [("messages_out", 5), ("dropped_hops", 6)];
+        Bridge {
+            name: "a \"b\"".into(),
+            connected: true,
+            queued_messages: 7,
+            counters: counters.into_iter().map(|(name, count)| (name.into(), count)).collect(),
+            ..Bridge::default()
+        }
+    }
+
     #[test]
     fn samples_stand_under_their_family_once_for_each_shard() {
-        let text = text(&counters(), About::default(), Format::Prometheus);
+        let text = text(&counters(), &[bridge()], About::default(), Format::Prometheus);
         for part in [
             "# TYPE weir_publishes_received_total counter\n\
              weir_publishes_received_total{shard=\"0\"} 1\n\
@@ -189,6 +211,10 @@ mod tests {
              weir_latency_seconds_sum{shard=\"0\"} 0.0045\n\
              weir_latency_seconds_count{shard=\"0\"} 6\n",
             "weir_refusals_total{reason=\"not authorized\",shard=\"0\"} 2\n",
+            "# TYPE weir_bridge_connected gauge\nweir_bridge_connected{bridge=\"a \\\"b\\\"\"} 1\n",
+            "weir_bridge_messages_total{bridge=\"a \\\"b\\\"\",direction=\"out\"} 5\n",
+            "weir_bridge_dropped_total{bridge=\"a \\\"b\\\"\",reason=\"hops\"} 6\n",
+            "weir_bridge_queued_messages{bridge=\"a \\\"b\\\"\"} 7\n",
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }
@@ -198,10 +224,10 @@ mod tests {
 
     #[test]
     fn open_metrics_names_the_family_without_its_suffix_and_ends() {
-        let text = text(&counters(), About::default(), Format::OpenMetrics);
+        let text = text(&counters(), &[], About::default(), Format::OpenMetrics);
         assert!(text.contains("# TYPE weir_publishes_received counter\n"), "{text}");
         assert!(text.contains("weir_publishes_received_total{shard=\"0\"} 1\n"));
-        assert!(text.ends_with("# EOF\n"));
+        assert!(text.ends_with("# EOF\n") && !text.contains("bridge"));
     }
 
     #[test]
@@ -220,9 +246,11 @@ mod tests {
 
     #[test]
     fn mosquittos_names_are_there_if_they_are_wanted() {
-        assert!(!text(&counters(), About::default(), Format::Prometheus).contains("\nbroker_"));
+        assert!(
+            !text(&counters(), &[], About::default(), Format::Prometheus).contains("\nbroker_")
+        );
         let about = About { has_mosquitto_names: true, uptime_s: 12 };
-        let text = text(&counters(), about, Format::Prometheus);
+        let text = text(&counters(), &[], about, Format::Prometheus);
         for part in [
             "\nbroker_messages_received 3\n",
             "\nbroker_publish_messages_dropped 8\n",

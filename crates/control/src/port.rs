@@ -1,11 +1,15 @@
 //! What is asked of a broker, and what it answers.
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
+use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
+use crate::keeper::Keeper;
+use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Clients that one request to a shard may ask for: so few that a shard, which serves nobody else
 /// meanwhile, is soon through with them.
@@ -13,7 +17,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 13;
+pub const REQUESTS_MAX: usize = 17;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -47,8 +51,19 @@ pub trait Port: Send + 'static {
     /// first page is from 0.
     fn bans(&self, from: usize, bans_max: usize) -> BanPage;
 
-    /// Reads users, rights, bans and certificates again. It takes as long as the files take.
-    fn reload(&mut self) -> Vec<Reread>;
+    /// How each bridge is, but for its queue.
+    fn bridges(&self) -> Vec<Bridge> {
+        Vec::new()
+    }
+
+    /// Whether somebody can be traced like that.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check_trace(&self, of: &TraceOf) -> Result<(), String>;
+
+    /// Who keeps the configuration and its files.
+    fn keeper(&self) -> Arc<dyn Keeper>;
 
     /// Hands over each answer that has come, with the shard that gave it.
     fn take_answers(&mut self, take: &mut dyn FnMut(u16, Answer));
@@ -64,15 +79,6 @@ pub trait Port: Send + 'static {
 /// There is no room for a request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
-
-/// Something that was read again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Reread {
-    /// What.
-    pub what: String,
-    /// Why it stays as it was; nothing if the broker goes by it now.
-    pub error: Option<String>,
-}
 
 /// What a shard is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +116,13 @@ pub enum Request {
     },
     /// That it publishes a message of whoever asks.
     Publish(Message),
+    /// That it publishes what the broker says of itself, to a topic below `$SYS`, retained.
+    PublishSys {
+        /// Where.
+        topic: Box<str>,
+        /// What.
+        payload: Box<str>,
+    },
     /// Its counters.
     Counters,
     /// Which partitions it holds.
@@ -123,8 +136,14 @@ pub enum Request {
     },
     /// The end of its connections that this ban is of.
     EndBanned(Whom),
+    /// That it sends its clients away, or stops that.
+    Drain(DrainOrder),
+    /// How many connections have come by which listener.
+    Listeners,
     /// What it dropped and refused lately.
     Drops(DropQuery),
+    /// Something about traces, and the packets that it has copied for all of them.
+    Trace(TraceWish),
     /// What decides whether a message gets to a client.
     Outlook {
         /// The client's identifier.
@@ -151,6 +170,8 @@ pub enum Answer {
     Retained(Option<RetainedPage>),
     /// Whether it is.
     Published(Result<(), NotPublished>),
+    /// Whether it is.
+    PublishedSys(Result<(), NotPublished>),
     /// Its counters.
     Counters(Counters),
     /// What it holds.
@@ -159,10 +180,45 @@ pub enum Answer {
     Moved(Result<(), NotMoved>),
     /// So many were ended.
     EndedBanned(u64),
+    /// How far that is.
+    Drain(DrainState),
+    /// Connections by the number of the listener.
+    Listeners(Vec<u64>),
     /// What it dropped and refused lately, the newest first.
     Drops(Vec<Drop>),
+    /// What it has copied since it was asked last.
+    Trace(Traced),
     /// Nothing if the shard has no such client.
     Outlook(Option<Box<Outlook>>),
+}
+
+/// What is wanted of a drain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DrainOrder {
+    /// To know how far it is.
+    Look,
+    /// It begins, or goes on with what is said now.
+    Begin {
+        /// Whether clients are never to come back (0x9D), and not only for now (0x9C).
+        is_moved: bool,
+        /// The server to which they are to go.
+        reference: Option<String>,
+        /// Clients of this shard that are sent away in a second.
+        per_second: u32,
+    },
+    /// It is over: clients are let in again.
+    End,
+}
+
+/// How far a drain is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainState {
+    /// Whether clients are sent away.
+    pub is_draining: bool,
+    /// How many were.
+    pub ended: u64,
+    /// How many connections there are.
+    pub connections: u64,
 }
 
 /// What a shard holds.
@@ -382,6 +438,10 @@ impl Request {
             Self::EndBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook { .. } => 12,
+            Self::PublishSys { .. } => 13,
+            Self::Trace(_) => 14,
+            Self::Drain(_) => 15,
+            Self::Listeners => 16,
         }
     }
 }
@@ -403,6 +463,10 @@ impl Answer {
             Self::EndedBanned(_) => 10,
             Self::Drops(_) => 11,
             Self::Outlook(_) => 12,
+            Self::PublishedSys(_) => 13,
+            Self::Trace(_) => 14,
+            Self::Drain(_) => 15,
+            Self::Listeners(_) => 16,
         }
     }
 }

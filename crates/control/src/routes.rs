@@ -1,12 +1,15 @@
 //! What is answered to which path, and to whom.
 
 mod bans;
+mod bridges;
 mod broker;
 mod clients;
 mod counters;
+mod drain;
 mod drops;
 mod guests;
 mod health;
+mod listeners;
 mod messages;
 mod openapi;
 mod operation;
@@ -15,12 +18,14 @@ mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod traces;
+mod users;
 mod why;
 
 use crate::asks::Asks;
 use crate::dashboard;
 use crate::port::Full;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -80,10 +85,59 @@ fn operations() -> Vec<Operation> {
             (409, "The file of bans has it."),
             (500, "It holds no more, but will after a restart: its file cannot be written."),
         ]),
+        On::get("/api/v1/bridges", "Bridges to other brokers.", bridges::list),
         On::post("/api/v1/reload", "Has files read again, as SIGHUP does.", reload::reload)
-            .fails(&[(409, "Something stays as it was; the text says what and why.")]),
+            .fails(&[NOT_USED]),
+        On::get("/api/v1/config", "The configuration that runs, but for secrets.", reload::config),
+        On::put("/api/v1/config", "Another configuration file.", reload::put_config).fails(&[
+            (403, "Nobody may over TCP, as it is configured."),
+            NOT_USED,
+            NOT_WRITTEN,
+        ]),
+        On::get("/api/v1/drain", "How far clients are sent away.", drain::state),
+        On::post("/api/v1/drain", "Sends clients away, and lets in none.", drain::begin),
+        On::delete("/api/v1/drain", "Lets clients in again.", drain::end),
+        On::get("/api/v1/listeners", "Where clients come in.", listeners::list),
+        On::get("/api/v1/users", "Users of the password file.", users::list)
+            .fails(&[NO_FILE, NOT_WRITTEN]),
+        On::get("/api/v1/users/{name}", "Whether there is a user.", users::one).fails(&[
+            NO_USER,
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::put("/api/v1/users/{name}", "A user's password.", users::put).fails(&[
+            (201, "There was none before."),
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::delete("/api/v1/users/{name}", "Takes a user out.", users::remove).fails(&[
+            NO_USER,
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::get("/api/v1/users/{name}/rights", "A user's access rights.", users::rights).fails(&[
+            NO_USER,
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::put("/api/v1/users/{name}/rights", "Others for a user.", users::put_rights).fails(&[
+            NO_USER,
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::get("/api/v1/acl", "The file of access rights.", users::acl)
+            .fails(&[NO_FILE, NOT_WRITTEN]),
+        On::put("/api/v1/acl", "Another text of it.", users::put_acl)
+            .fails(&[NO_FILE, NOT_WRITTEN]),
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
+        On::get("/api/v1/traces", "Traces; for an admin, as all of them are.", traces::list),
+        On::post("/api/v1/traces", "Starts a trace.", traces::start)
+            .fails(&[(409, "As many traces go on as may.")]),
+        On::get("/api/v1/traces/{id}", "How a trace stands.", traces::one).fails(&[NO_TRACE]),
+        On::delete("/api/v1/traces/{id}", "Ends a trace.", traces::end).fails(&[NO_TRACE]),
+        On::get("/api/v1/traces/{id}/events", "Lines of a trace, by pages.", traces::events)
+            .fails(&[NO_TRACE]),
         On::get("/api/v1/counters", "Every counter, by thread and in sum.", counters::counters),
         On::get("/api/v1/history", "Some counters in the last hour.", counters::history),
         On::get("/api/v1/token", "Whose token came with the request.", token::token),
@@ -98,6 +152,11 @@ fn operations() -> Vec<Operation> {
 }
 
 const NO_CLIENT: (u16, &str) = (404, "There is no such client.");
+const NOT_USED: (u16, &str) = (409, "Something cannot be used, so that nothing has changed.");
+const NO_FILE: (u16, &str) = (409, "The configuration names no such file.");
+const NO_USER: (u16, &str) = (404, "There is no such user.");
+const NOT_WRITTEN: (u16, &str) = (500, "The file cannot be read or written.");
+const NO_TRACE: (u16, &str) = (404, "There is no such trace.");
 const NOTHING_RETAINED: (u16, &str) = (404, "Nothing is retained for the topic.");
 
 /// For whoever may do everything.
@@ -197,6 +256,12 @@ impl From<PathRejection> for Problem {
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {
+        Self::new(rejection.status(), rejection.body_text())
+    }
+}
+
+impl From<StringRejection> for Problem {
+    fn from(rejection: StringRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text())
     }
 }

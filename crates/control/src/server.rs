@@ -4,9 +4,10 @@ use crate::asks::Asks;
 use crate::port::Port;
 use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
+use crate::sys::Sys;
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
-use crate::tokens::Token;
+use crate::tokens::{Token, TokenBook};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,6 +47,8 @@ pub struct Setup {
     pub tokens: Vec<Token>,
     /// Whether `/metrics` needs no token there.
     pub metrics_are_open: bool,
+    /// What it has the broker say of itself below `$SYS`.
+    pub sys: Option<Sys>,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub has_mosquitto_names: bool,
 }
@@ -79,7 +82,9 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     guests: Guests,
+    sys: Option<Sys>,
     has_mosquitto_names: bool,
+    tokens: TokenBook,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -95,7 +100,7 @@ impl Server {
     /// A file that another process listens on, or that is no socket; an address that is taken;
     /// certificates that cannot be used; what the system says.
     pub fn bind(setup: Setup) -> Result<Self, ControlError> {
-        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names } = setup;
+        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names, sys } = setup;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let socket = match socket {
@@ -115,8 +120,14 @@ impl Server {
         let http = http.into_iter().map(bind).collect::<Result<_, _>>()?;
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
-        let guests = Guests::new(tokens, metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests, has_mosquitto_names })
+        let tokens = TokenBook::new(tokens);
+        let guests = Guests::new(tokens.clone(), metrics_are_open);
+        Ok(Self { runtime, socket, http, tls, guests, tokens, has_mosquitto_names, sys })
+    }
+
+    /// Who may come in over TCP: they may be others while it runs.
+    pub fn tokens(&self) -> TokenBook {
+        self.tokens.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -129,7 +140,7 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-        let Self { runtime, socket, http, tls, guests, has_mosquitto_names } = self;
+        let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys, .. } = self;
         let mut asks = Asks::new(Box::new(port));
         asks.has_mosquitto_names = has_mosquitto_names;
         let asks = Arc::new(asks);
@@ -153,6 +164,9 @@ impl Server {
                         tokio::spawn(serve_through(listener, open, site, places, LIFE_MAX))
                     }
                 };
+            }
+            if let Some(sys) = sys {
+                tokio::spawn(sys.publish(Arc::clone(&asks)));
             }
             tokio::spawn(async move {
                 // They end before this thread does.

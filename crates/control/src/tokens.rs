@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What somebody may do.
 #[derive(
@@ -49,6 +50,28 @@ impl TokenHash {
     }
 }
 
+/// The tokens that count now. A clone is the same book.
+#[derive(Clone, Debug, Default)]
+pub struct TokenBook(Arc<RwLock<Vec<Token>>>);
+
+impl TokenBook {
+    pub(crate) fn new(tokens: Vec<Token>) -> Self {
+        Self(Arc::new(RwLock::new(tokens)))
+    }
+
+    /// These count from now on, and no others.
+    pub fn set(&self, tokens: Vec<Token>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+    }
+
+    /// Whose token stands in a header `Authorization`, with its place.
+    pub(crate) fn bearer(&self, authorization: &str) -> Option<(usize, Token)> {
+        let tokens = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let at = bearer(&tokens, authorization)?;
+        Some((at, tokens[at].clone()))
+    }
+}
+
 /// As hexadecimal digits.
 impl fmt::Display for TokenHash {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +86,7 @@ impl fmt::Debug for TokenHash {
 }
 
 /// The place of the token that stands in a header `Authorization`.
-pub(crate) fn bearer(tokens: &[Token], authorization: &str) -> Option<usize> {
+fn bearer(tokens: &[Token], authorization: &str) -> Option<usize> {
     let (scheme, token) = authorization.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return None;

@@ -146,6 +146,11 @@ impl Reply {
 }
 
 impl Answers {
+    /// Answers wait so long from now on, as soon as those that are looked at next were.
+    pub(crate) fn set_wait_max(&mut self, wait_max: Micros) {
+        self.wait_max = wait_max;
+    }
+
     pub(crate) fn new(shards: u16, wait_max: Micros) -> Self {
         Self {
             waiting: SlotMap::with_key(),

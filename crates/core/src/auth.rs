@@ -78,6 +78,10 @@ pub enum Unwelcome {
     UserGone,
     /// Its certificate was revoked, or is one of an authority that does not count any more.
     Certificate,
+    /// It has said no user name, and such clients are not let in any more.
+    Anonymous,
+    /// The listener that it came by is gone.
+    ListenerGone,
 }
 
 /// What whoever vouches for a client has set for it.

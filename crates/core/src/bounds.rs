@@ -35,6 +35,8 @@ const LEAN_PART: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) limits: Limits,
+    /// What clients are told when they connect.
+    pub(crate) told: Told,
     pub(crate) features: Features,
     /// The memory ceiling is reached: nothing is taken that has to be kept.
     pub(crate) is_pressed: bool,
@@ -50,6 +52,22 @@ pub(crate) struct Bounds {
     pub(crate) on_disk: Option<PagedBounds>,
 }
 
+/// Bounds of which clients of 5.0 are told. What is held is the most that a client was told: one
+/// that keeps to what it heard is never ended for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) packet_bytes_max: u32,
+    pub(crate) receive_maximum: u16,
+    pub(crate) topic_alias_maximum: u16,
+}
+
+impl Told {
+    fn of(limits: &Limits) -> Self {
+        let &Limits { packet_bytes_max, receive_maximum, topic_alias_maximum, .. } = limits;
+        Self { packet_bytes_max, receive_maximum, topic_alias_maximum }
+    }
+}
+
 impl Bounds {
     pub(crate) fn new(limits: Limits, features: Features) -> Self {
         let output_bytes_max = limits.output_bytes_max;
@@ -57,6 +75,7 @@ impl Bounds {
         let (is_pressed, is_lean, is_short) = (false, false, false);
         let on_disk = None;
         Self {
+            told: Told::of(&limits),
             limits,
             features,
             is_pressed,
@@ -66,6 +85,19 @@ impl Bounds {
             output_bytes_max,
             on_disk,
         }
+    }
+
+    /// Others from now on.
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+        let (told, old) = (Told::of(limits), &self.limits);
+        self.limits = Limits {
+            packet_bytes_max: told.packet_bytes_max.max(old.packet_bytes_max),
+            receive_maximum: told.receive_maximum.max(old.receive_maximum),
+            topic_alias_maximum: told.topic_alias_maximum.max(old.topic_alias_maximum),
+            ..limits.clone()
+        };
+        self.told = told;
+        self.changed();
     }
 
     pub(crate) fn set_pressed(&mut self, is_pressed: bool) {
@@ -149,6 +181,26 @@ mod tests {
         assert_eq!(bounds.output_bytes_max, relaxed);
         bounds.set_lean(true);
         assert!(bounds.output_bytes_max < relaxed && bounds.allows_partial(1_000_000));
+    }
+
+    #[test]
+    fn what_clients_were_told_holds_after_it_was_lowered() {
+        let mut bounds = Bounds::new(Limits::default(), Features::default());
+        let limits = Limits {
+            receive_maximum: 7,
+            packet_bytes_max: 4 << 20,
+            output_bytes_max: 65_536,
+            ..Limits::default()
+        };
+        bounds.set_pressed(true);
+        bounds.set_limits(&limits);
+        assert_eq!((bounds.told.receive_maximum, bounds.limits.receive_maximum), (7, 1024));
+        assert_eq!(
+            (bounds.told.packet_bytes_max, bounds.limits.packet_bytes_max),
+            (4 << 20, 4 << 20)
+        );
+        bounds.set_pressed(false);
+        assert_eq!(bounds.output_bytes_max, 65_536);
     }
 
     #[test]

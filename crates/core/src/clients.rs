@@ -122,7 +122,14 @@ impl Clients {
     /// Has clients do what a policy lets them.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
         self.is_limited = true;
-        self.rights.get_or_insert_default().set_policy(policy);
+        self.rights.get_or_insert_default().set_policy(Some(policy));
+    }
+
+    /// Has clients do everything but what rights of their own forbid.
+    pub(crate) fn clear_policy(&mut self) {
+        if let Some(rights) = &mut self.rights {
+            rights.set_policy(None);
+        }
     }
 
     /// The session is this user's, where that matters, with rights of its own.

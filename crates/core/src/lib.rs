@@ -17,6 +17,7 @@ mod bounds;
 mod clients;
 mod conditions;
 mod content;
+mod drain;
 mod encoder;
 mod features;
 mod few;
@@ -27,6 +28,7 @@ mod mail;
 mod message;
 mod name;
 mod outbox;
+mod own;
 mod page;
 mod pages;
 mod paging;
@@ -66,6 +68,7 @@ pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
     Warning,
 };
+pub use drain::Drain;
 pub use features::Features;
 pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
@@ -81,7 +84,7 @@ pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
 pub use rights::{Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder};
 pub use settings::Settings;
-pub use shard::{NotMoved, Shard};
+pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use shares::share_of;
 pub use sink::{Notice, Shortage, Sink};

@@ -12,6 +12,7 @@ mod connect;
 mod connection;
 mod connections;
 mod disconnect;
+mod drain;
 mod due;
 mod exact;
 mod freeze;
@@ -34,18 +35,21 @@ mod rights;
 mod room;
 mod route;
 mod rules;
+mod settings;
 mod skipped;
 mod slices;
 mod subscribe;
 mod unsubscribe;
 mod verdicts;
 
+pub use connect::OWN_CLIENT_IDS;
 pub use freeze::NotMoved;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
+use crate::drain::Drain;
 use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
@@ -70,6 +74,7 @@ use parked::is_checked_in_slices;
 use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
 
@@ -99,6 +104,8 @@ pub struct Shard {
     slices: Slices,
     due: Due,
     freeze: Option<Box<Freeze>>,
+    /// Clients are to go elsewhere.
+    drain: Option<Arc<Drain>>,
     encoder: Encoder,
     pool: MessagePool,
     stats: Stats,
@@ -127,6 +134,7 @@ impl Shard {
             slices: Slices::new(limits.input_steps_max),
             due: Due::default(),
             freeze: None,
+            drain: None,
             encoder: Encoder::default(),
             pool: MessagePool::default(),
             stats: Stats::default(),
@@ -147,6 +155,7 @@ impl Shard {
 
     /// The counters.
     pub fn stats(&self) -> Stats {
+        let [subscriptions, shared_subscriptions] = self.filters.subscriptions();
         Stats {
             sessions: self.clients.len() as u64,
             retained: self.retained.len() as u64,
@@ -154,6 +163,8 @@ impl Shard {
             condition_checks: self.filters.conditions.checks(),
             conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
+            subscriptions: subscriptions as u64,
+            shared_subscriptions: shared_subscriptions as u64,
             records_logged: self.log.records(),
             log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
@@ -440,7 +451,12 @@ impl Shard {
     ) -> Result<Next, Refusal> {
         // CONNECT says its own version; the one given here is not looked at.
         match Packet::decode(Version::V5, frame) {
-            Ok(Packet::Connect(connect)) => self.on_connect(conn, &connect, frame.body, now, sink),
+            Ok(Packet::Connect(connect)) => {
+                let next = self.on_connect(conn, &connect, frame.body, now, sink)?;
+                // One that is handed over comes in elsewhere.
+                self.stats.connects_in += u64::from(next == Next::Continue);
+                Ok(next)
+            }
             Ok(_) => Err(Refusal::protocol("a packet before CONNECT")),
             Err(error) if is_connect_of_5(frame) => {
                 // Who says 5.0 understands an answer.

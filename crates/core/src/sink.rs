@@ -19,6 +19,12 @@ pub trait Sink {
         self.write(conn, bytes);
     }
 
+    /// Appends a PUBLISH to the connection's output, by [`Sink::deliver`] if it may wait, else by
+    /// [`Sink::write`]. `topic` is that of its message, which a packet with an alias does not name.
+    fn publish(&mut self, conn: ConnKey, bytes: &[u8], _topic: &str, may_wait: bool) {
+        if may_wait { self.deliver(conn, bytes) } else { self.write(conn, bytes) }
+    }
+
     /// Appends `head` and then the payload of `message`, which many connections get.
     fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
         self.write(conn, &[head, &message.payload].concat());
@@ -78,6 +84,12 @@ pub trait Sink {
     /// Whether the shell knows whose connection this is without the client's word. Then
     /// [`Sink::authenticate`] is asked although nothing is asked of others.
     fn is_named(&self, _conn: ConnKey) -> bool {
+        false
+    }
+
+    /// Whether it is the process itself that connects, which may use client identifiers that begin
+    /// with [`crate::OWN_CLIENT_IDS`].
+    fn is_own(&self, _conn: ConnKey) -> bool {
         false
     }
 

@@ -8,6 +8,8 @@ use weir_wire::{QoS, ReasonCode, Version};
 pub struct Stats {
     /// Connections accepted.
     pub connections_opened: u64,
+    /// CONNECT packets received.
+    pub connects_in: u64,
     /// Connections refused in CONNACK.
     pub connections_refused: u64,
     /// Connections ended by the broker for a fault or a bound.
@@ -86,8 +88,14 @@ pub struct Stats {
     pub freezes: u64,
     /// Sessions whose queue was full: the connection, or the absent session, was ended.
     pub queue_overflows: u64,
+    /// Sessions that ended because their clients were absent for too long.
+    pub sessions_expired: u64,
     /// Sessions now.
     pub sessions: u64,
+    /// Subscriptions of all sessions that are not shared, now.
+    pub subscriptions: u64,
+    /// Shared subscriptions of all sessions, now.
+    pub shared_subscriptions: u64,
     /// Connections now.
     pub connections: u64,
     /// Clients of MQTT 3.1 that are connected now.
@@ -187,6 +195,10 @@ impl Stats {
             pages_in,
             writes_forbidden,
             reads_forbidden,
+            connects_in,
+            sessions_expired,
+            subscriptions,
+            shared_subscriptions,
         ]
         .into_iter()
     }

@@ -16,7 +16,6 @@ mod held;
 mod link;
 mod options;
 mod run;
-mod sources;
 mod subscriptions;
 mod work;
 mod worker;

@@ -12,9 +12,8 @@
 
 use crate::counts::{Count, Counts};
 use crate::held::{Held, HeldResults};
-use crate::sources::{OPEN_MAX, Sources};
 use crate::work::Work;
-use weir_client::{Client, Event, Sink};
+use weir_client::{Client, Event, OPEN_MAX, Sink, Sources};
 use weir_connection::Carried;
 use weir_flow::Output;
 use weir_reactor::{Io, Token};
@@ -102,7 +101,7 @@ impl Link {
             return self.defer();
         }
         // A message before which nothing waits would find no more room another time.
-        let is_first = self.sources.len() == 0 && self.held.is_empty();
+        let is_first = self.sources.is_empty() && self.held.is_empty();
         let begin = |packet_id| self.sources.begin(packet_id, publish.qos);
         let number = publish.packet_id.map(begin);
         let mut has_room = true;
@@ -205,7 +204,7 @@ impl Link {
 
     /// Whether nothing waits for an acknowledgement, on either side.
     pub(crate) fn is_settled(&self) -> bool {
-        self.open_results() == 0 && self.sources.len() == 0
+        self.open_results() == 0 && self.sources.is_empty()
     }
 }
 

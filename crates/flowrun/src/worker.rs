@@ -11,7 +11,7 @@ use crate::options::Settings;
 use crate::work::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use weir_connection::{ANSWER_MAX_US, Connection, Policy, until};
+use weir_connection::{ANSWER_MAX_US, Connection, Policy, TLS_OPTIONS, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_say::noteln;
@@ -56,6 +56,7 @@ impl<'a, W: Work> Worker<'a, W> {
             rests_us: RESTS_US,
             is_quiet: settings.is_quiet,
             options: "--broker",
+            tls_options: TLS_OPTIONS,
         };
         Self {
             settings,

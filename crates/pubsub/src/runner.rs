@@ -5,7 +5,7 @@ use crate::patience::Patience;
 use crate::{Error, trace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_client::{Client, Event, PublishError, Sink};
-use weir_connection::{ANSWER_MAX_US, Connection, Policy, Shown, until};
+use weir_connection::{ANSWER_MAX_US, Connection, Policy, Shown, TLS_OPTIONS, until};
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
 use weir_say::noteln;
 use weir_wire::packet::{Disconnect, SubscribeBuf, UnsubscribeBuf};
@@ -100,6 +100,7 @@ pub(crate) fn run<T: Task>(
         rests_us: REST_US..=REST_US,
         is_quiet: settings.is_quiet,
         options: "-h and -p",
+        tls_options: TLS_OPTIONS,
     };
     let mut runner = Runner {
         settings,

@@ -42,7 +42,7 @@ pub use handler::Handler;
 pub use heap::trim;
 pub use io::{Io, IoStats};
 pub use listen::{UNIX_PEER, listen, listen_at, passed};
-pub use mailbox::outside::{Outside, ToOutside, outside};
+pub use mailbox::outside::{Address, Joint, Outside, ToOutside, outside, outside_later};
 pub use mailbox::{Mailbox, mailboxes};
 pub use moved::Moved;
 pub use output::SharedBytes;

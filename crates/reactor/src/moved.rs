@@ -7,6 +7,7 @@ use crate::token::Token;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
+use std::os::unix::net::UnixStream;
 
 /// A connection that a reactor gave away, and another may adopt: its file, the state of its layers,
 /// input that its handler has not consumed and output that has not been sent. Dropping it ends the
@@ -23,6 +24,19 @@ impl Moved {
     pub fn bytes(&self) -> usize {
         self.input.as_ref().map_or(0, |input| input.partial().len())
             + self.out.as_ref().map_or(0, |out| out.pending())
+    }
+}
+
+/// A connection that no reactor had yet, such as one end of a pair of sockets.
+///
+/// # Errors
+/// What the system says of a socket that is not to block.
+impl TryFrom<UnixStream> for Moved {
+    type Error = io::Error;
+
+    fn try_from(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { fd: stream.into(), input: None, out: None })
     }
 }
 

@@ -1,11 +1,11 @@
 //! `weir broker`: run the broker in the foreground.
 
-use crate::log::Log;
+use crate::log::{Filter, Log};
 use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, MosquittoFile, OnDamage, ServeError, Server, Verifier};
+use weir_broker::{Config, MosquittoFile, OnDamage, Section, ServeError, Server, Source, Verifier};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -25,9 +25,9 @@ const DISK_FAILED: u8 = 4;
 /// it is on the disk: docs/durability.md.
 ///
 /// SIGUSR1 writes all counters to the log, and so does SIGHUP, which also opens the log's file and
-/// reads certificates again. With a control socket ([control] in the file), weir ctl shows clients
-/// and counters: docs/control.md. Subscriptions and rules that look at the content of messages are
-/// in docs/flow.md.
+/// reads the configuration and its files again: --check says what takes a restart. With a control
+/// socket ([control] in the file), weir ctl shows clients and counters: docs/control.md.
+/// Subscriptions and rules that look at the content of messages are in docs/flow.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
     /// Configuration file (TOML); the same as --config
@@ -93,37 +93,36 @@ pub(crate) fn run(
         !args.daemon,
         "-d: weir broker stays in the foreground; have systemd start it, or a shell with &"
     );
-    let mut config = match (mosquitto, args.file.or(args.config)) {
-        (Some(file), _) => file.config()?,
-        (None, Some(path)) => Config::read(&path)?,
-        (None, None) => Config::default(),
+    let from = match (args.mosquitto.clone(), args.file.clone().or(args.config.clone())) {
+        (Some(path), _) => Given::Mosquitto(path),
+        (None, Some(path)) => Given::File(path),
+        (None, None) => Given::Options,
+    };
+    let check = args.check;
+    let options = Options::of(args);
+    let mut config = match (&from, mosquitto) {
+        (Given::Mosquitto(_), Some(file)) => file.config()?,
+        (Given::File(path), _) => Config::read(path)?,
+        _ => Config::default(),
     };
     for note in mosquitto.iter().flat_map(|file| file.notes()) {
         tracing::warn!("{note}");
     }
-    let addresses: Vec<_> =
-        args.listen.into_iter().chain(args.ports.into_iter().flat_map(loopback)).collect();
-    if !addresses.is_empty() {
-        config.listen = addresses;
-        config.listener.clear();
+    options.set(&mut config);
+    if let Some(level) = &config.log.level {
+        crate::log::level(level).map_err(|rule| anyhow::anyhow!("log.level: {rule}"))?;
     }
-    if args.allow_anonymous {
-        config.auth.allow_anonymous = Some(true);
-    }
-    if args.store.is_some() {
-        config.store.path = args.store;
-    }
-    if args.salvage {
-        config.store.on_damage = OnDamage::Salvage;
-    }
-    if args.check {
+    if check {
         warn(&config.check()?);
-        say!("{}", toml::to_string(&config).context("cannot print the configuration")?);
+        let text = toml::to_string(&config).context("cannot print the configuration")?;
+        say!("{text}\n{}", Section::remarks());
         return Ok(ExitCode::SUCCESS);
     }
+    log.filter().set(config.log.level.as_deref());
     let mut server = Server::bind(&config)?;
     warn(server.warnings());
     server.count_lost_lines(log.lost_lines());
+    server.set_source(source(from, options, log.filter()));
     let (reopen, reloader) = (log.reopener(), server.reloader());
     let hung_up = move || {
         reopen();
@@ -141,6 +140,74 @@ pub(crate) fn run(
         Err(ServeError::Disk { .. }) => Ok(ExitCode::from(DISK_FAILED)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Where the configuration is.
+enum Given {
+    Options,
+    File(PathBuf),
+    Mosquitto(PathBuf),
+}
+
+/// What options say of the configuration, whatever its file says.
+struct Options {
+    addresses: Vec<String>,
+    allow_anonymous: bool,
+    store: Option<PathBuf>,
+    salvage: bool,
+}
+
+impl Options {
+    fn of(args: BrokerArgs) -> Self {
+        let ports = args.ports.into_iter().flat_map(loopback);
+        let addresses = args.listen.into_iter().chain(ports).collect();
+        let BrokerArgs { allow_anonymous, store, salvage, .. } = args;
+        Self { addresses, allow_anonymous, store, salvage }
+    }
+
+    fn set(&self, config: &mut Config) {
+        if !self.addresses.is_empty() {
+            config.listen.clone_from(&self.addresses);
+            config.listener.clear();
+        }
+        if self.allow_anonymous {
+            config.auth.allow_anonymous = Some(true);
+        }
+        if self.store.is_some() {
+            config.store.path.clone_from(&self.store);
+        }
+        if self.salvage {
+            config.store.on_damage = OnDamage::Salvage;
+        }
+    }
+}
+
+/// What reads the configuration again.
+fn source(from: Given, options: Options, filter: Filter) -> Source {
+    let file = match &from {
+        Given::File(path) => Some(path.clone()),
+        Given::Options | Given::Mosquitto(_) => None,
+    };
+    let read = move |text: Option<&str>| {
+        let config = match (&from, text) {
+            (Given::File(path), Some(text)) => Config::of_text(path, text),
+            (Given::File(path), None) => Config::read(path),
+            (Given::Mosquitto(path), _) => MosquittoFile::read(path).and_then(|file| {
+                file.notes().iter().for_each(|note| tracing::warn!("{note}"));
+                file.config()
+            }),
+            (Given::Options, _) => Ok(Config::default()),
+        };
+        // With what is behind it: why a file cannot be read.
+        let mut config = config.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+        options.set(&mut config);
+        if let Some(level) = &config.log.level {
+            crate::log::level(level).map_err(|rule| format!("log.level: {rule}"))?;
+        }
+        Ok(config)
+    };
+    let set_log_level = Box::new(move |level: Option<&str>| filter.set(level));
+    Source { file, read: Box::new(read), set_log_level }
 }
 
 fn warn(warnings: &[String]) {

@@ -1,6 +1,8 @@
 //! `weir ctl`: questions to a running broker over its control socket.
 
+mod kept;
 mod text;
+mod trace;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -8,7 +10,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_control::{Ban, Caller, Client, Reply, Reread};
+use weir_control::{Ban, Caller, Client, Reloaded, Reply, Reread};
 use weir_say::{noteln, say, sayln};
 
 /// Ask a running broker: who is connected, end a connection, ban somebody, counters
@@ -73,8 +75,68 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Have users, rights, bans and certificates read again, as SIGHUP does
+    /// List the bridges to other brokers, and what waits for each
+    Bridges {
+        /// A JSON object on a line for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have the configuration, users, rights, bans and certificates read again, as SIGHUP does
     Reload,
+    /// Print the configuration that runs, or replace its file and have everything go by it
+    Config {
+        /// A file whose text is to be in the place of the configuration file's
+        #[arg(long, value_name = "FILE")]
+        put: Option<PathBuf>,
+        /// Only say what would change
+        #[arg(long, requires = "put")]
+        dry_run: bool,
+    },
+    /// Refuse new clients and send those that are here to another server, some at a time
+    Drain {
+        /// The server that clients of MQTT 5.0 are told to use (Server Reference)
+        #[arg(long, value_name = "REF")]
+        server: Option<String>,
+        /// They are never to come back (0x9D), and not only for now (0x9C)
+        #[arg(long)]
+        moved: bool,
+        /// Clients that are sent away in a second
+        #[arg(long, value_name = "N", default_value_t = 500,
+            value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        rate: u32,
+        /// Only say how far it is
+        #[arg(long, conflicts_with_all = ["server", "moved", "rate", "stop"])]
+        state: bool,
+        /// Let clients in again
+        #[arg(long, conflicts_with_all = ["server", "moved", "rate"])]
+        stop: bool,
+    },
+    /// List the users of the file of passwords
+    Users,
+    /// Give a user this password, which is read from standard input, one line; or take the user out
+    User {
+        /// The user name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Take the user out instead
+        #[arg(short = 'D', long)]
+        delete: bool,
+    },
+    /// Print the file of access rights or the rules of one user, or put others in their place
+    Rights {
+        /// Only those of this user, which are lines that begin with topic
+        #[arg(value_name = "USER")]
+        user: Option<String>,
+        /// A file whose text is to be in their place
+        #[arg(long, value_name = "FILE")]
+        put: Option<PathBuf>,
+    },
+    /// List where clients come in
+    Listeners {
+        /// A JSON object on a line for each
+        #[arg(long)]
+        json: bool,
+    },
     /// List messages that were dropped lately, and what was refused, the newest first
     Drops {
         /// Only those of this client
@@ -102,6 +164,22 @@ enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Print what a client and the broker say to each other, as JSON lines, as it comes
+    ///
+    /// Payloads are cut at 256 bytes, and passwords are hidden. It ends by its time or size, or
+    /// when nobody reads.
+    Trace {
+        #[command(flatten)]
+        of: trace::TraceOf,
+        /// How long, at most an hour
+        #[arg(long = "for", value_name = "TIME", default_value = "60s",
+            value_parser = crate::bench::parse_length)]
+        length_s: f64,
+        /// How much, at most 16MB
+        #[arg(long = "max", value_name = "SIZE", default_value = "10MB",
+            value_parser = trace::parse_bytes)]
+        bytes_max: u64,
     },
     /// Show how many partitions and sessions each shard holds
     Partitions {
@@ -169,7 +247,18 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Ban { whom, length_s, reason } => ban(&caller, whom, *length_s, reason.as_deref()),
         Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
         Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
-        Command::Reload => reload(&caller),
+        Command::Bridges { json } => bridges(&caller, *json),
+        Command::Reload => reloaded(&caller.post("/api/v1/reload")?),
+        Command::Config { put, dry_run } => kept::config(&caller, put.as_deref(), *dry_run),
+        Command::Drain { state: true, .. } => kept::drained(&caller.get(kept::DRAIN)?),
+        Command::Drain { stop: true, .. } => kept::drained(&caller.delete(kept::DRAIN)?),
+        Command::Drain { server, moved, rate, .. } => {
+            kept::drain(&caller, server.as_deref(), *moved, *rate)
+        }
+        Command::Users => kept::users(&caller),
+        Command::User { name, delete } => kept::user(&caller, name, *delete),
+        Command::Rights { user, put } => kept::rights(&caller, user.as_deref(), put.as_deref()),
+        Command::Listeners { json } => kept::listeners(&caller, *json),
         Command::Drops { client, topic, limit, json } => {
             drops(&caller, (client.as_deref(), topic.as_deref()), *limit, *json)
         }
@@ -182,6 +271,9 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
                 say!("{}", text::why(&serde_json::from_value(why)?));
             }
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Trace { of, length_s, bytes_max } => {
+            trace::run(&caller, of, *length_s, *bytes_max)
         }
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;
@@ -222,24 +314,26 @@ fn health(caller: &Caller) -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Says what was read again, and what stays as it was.
-fn reload(caller: &Caller) -> anyhow::Result<ExitCode> {
-    let reply = caller.post("/api/v1/reload")?;
+/// Says what was read again and what has changed, or why everything stays as it was.
+fn reloaded(reply: &Reply) -> anyhow::Result<ExitCode> {
     let said: Value = serde_json::from_slice(&reply.body).context("the answer is no JSON")?;
-    let reread: Vec<Reread> = serde_json::from_value(said["read"].clone())
-        .map_err(|_| anyhow::anyhow!("{}", said["error"].as_str().unwrap_or("no answer")))?;
-    if reread.is_empty() {
-        sayln!("nothing to read again: there are no files of users, rights, bans or certificates");
+    let reloaded: Reloaded =
+        serde_json::from_value(said).map_err(|_| anyhow::anyhow!("{}", refused(reply)))?;
+    let Reloaded { read, changes } = &reloaded;
+    if read.is_empty() && changes.is_empty() {
+        sayln!("nothing has changed");
     }
-    let mut is_whole = true;
-    for Reread { what, error } in &reread {
+    let is_whole = reloaded.fault().is_none();
+    for Reread { what, error } in read {
         match error {
-            None => sayln!("read again: {what}"),
-            Some(error) => {
-                is_whole = false;
-                noteln!("weir: as it was: {what}: {error}");
-            }
+            None if is_whole => sayln!("read again: {what}"),
+            None => {}
+            Some(error) => noteln!("weir: as it was: {what}: {}", text::error(error)),
         }
+    }
+    for change in changes {
+        let takes = if change.is_live { "live" } else { "restart" };
+        sayln!("{takes:8} {}", text::change(change));
     }
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
@@ -288,6 +382,23 @@ fn drops(
             sayln!("{drop}");
         } else {
             sayln!("{}", text::drop_line(&serde_json::from_value(drop)?));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows every bridge, and what was wrong with it last.
+fn bridges(caller: &Caller, json: bool) -> anyhow::Result<ExitCode> {
+    let mut answer = granted(&caller.get("/api/v1/bridges")?)?;
+    let bridges = answer["bridges"].as_array_mut().context("the broker sent no list")?;
+    if !json {
+        sayln!("{}", text::BRIDGE_HEAD);
+    }
+    for bridge in bridges.drain(..) {
+        if json {
+            sayln!("{bridge}");
+        } else {
+            say!("{}", text::bridge(&serde_json::from_value(bridge)?));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -9,15 +9,16 @@ mod lines;
 mod target;
 
 use lines::{Lines, Writer};
+use std::fmt;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use target::{Target, Teller};
-use tracing::level_filters::LevelFilter;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use weir_broker::check_log_level;
 
 /// Lines that wait to be written; a line that finds no room is dropped and counted.
 const QUEUE_LINES_MAX: usize = 1024;
@@ -65,25 +66,43 @@ enum Format {
 }
 
 /// Checks what `EnvFilter` does not: to it a misspelt level is a target of that name.
-fn level(text: &str) -> Result<String, String> {
-    for directive in text.split(',') {
-        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
-        // No word at all is an error to nobody else.
-        if level.is_empty() || level.parse::<LevelFilter>().is_err() {
-            return Err(format!(
-                "{level:?} is no level: it must be off, error, warn, info, debug or trace, alone \
-                 or in TARGET=LEVEL, separated by commas"
-            ));
-        }
-    }
+pub(crate) fn level(text: &str) -> Result<String, String> {
+    check_log_level(text)?;
     EnvFilter::builder().parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
+
+/// Changes what is logged.
+#[derive(Clone)]
+pub(crate) struct Filter {
+    /// An option or the variable says what is logged, whatever a configuration says.
+    is_given: bool,
+    set: Arc<dyn Fn(EnvFilter) + Send + Sync>,
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Filter").field("is_given", &self.is_given).finish_non_exhaustive()
+    }
+}
+
+impl Filter {
+    /// Has the log show what a configuration says, unless somebody else does. It was checked.
+    pub(crate) fn set(&self, level: Option<&str>) {
+        if !self.is_given {
+            (self.set)(EnvFilter::new(level.unwrap_or(DEFAULT_LEVEL)));
+        }
+    }
+}
+
+/// What is logged where nobody says it.
+const DEFAULT_LEVEL: &str = "info";
 
 /// Keeps the log until the program ends.
 #[derive(Debug)]
 pub(crate) struct Log {
     reopen: Arc<AtomicBool>,
     losses: Arc<Losses>,
+    filter: Filter,
     guard: Option<WorkerGuard>,
 }
 
@@ -124,6 +143,11 @@ impl Log {
         move || reopen.store(true, Ordering::Release)
     }
 
+    /// What changes what is logged.
+    pub(crate) fn filter(&self) -> Filter {
+        self.filter.clone()
+    }
+
     /// How many lines have got lost so far.
     pub(crate) fn lost_lines(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let losses = Arc::clone(&self.losses);
@@ -156,7 +180,7 @@ pub(crate) fn init(args: &LogArgs, is_queued: bool) -> anyhow::Result<Log> {
             .transpose()
             .map_err(|rule| anyhow::anyhow!("WEIR_LOG: {rule}"))?,
     };
-    let filter = EnvFilter::new(directives.as_deref().unwrap_or("info"));
+    let filter = EnvFilter::new(directives.as_deref().unwrap_or(DEFAULT_LEVEL));
     let has_colour = args.log_file.is_none()
         && io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -182,14 +206,25 @@ pub(crate) fn init(args: &LogArgs, is_queued: bool) -> anyhow::Result<Log> {
         .with_env_filter(filter)
         // It would be said with a panic where standard error is closed.
         .log_internal_errors(false);
-    match args.log_format {
-        Format::Text => lines.init(),
-        Format::Json => lines.json().flatten_event(true).init(),
-    }
+    let is_given = directives.is_some();
+    let set: Arc<dyn Fn(EnvFilter) + Send + Sync> = match args.log_format {
+        Format::Text => {
+            let lines = lines.with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.init();
+            Arc::new(move |filter| _ = handle.reload(filter))
+        }
+        Format::Json => {
+            let lines = lines.json().flatten_event(true).with_filter_reloading();
+            let handle = lines.reload_handle();
+            lines.init();
+            Arc::new(move |filter| _ = handle.reload(filter))
+        }
+    };
     if is_queued {
         log_panics();
     }
-    Ok(Log { reopen, losses, guard })
+    Ok(Log { reopen, losses, filter: Filter { is_given, set }, guard })
 }
 
 /// A panic is a line of the log: the usual message would wait for a pipe that nobody reads.

@@ -2,11 +2,10 @@
 
 use anyhow::{Context, bail, ensure};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::fs::{self, Metadata, OpenOptions};
-use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
-use std::path::{Path, PathBuf};
-use weir_broker::{check_passwords, hash_password};
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use weir_broker::{check_passwords, check_user_name, set_password};
 use weir_say::note;
 
 /// Make or change a file of users and their passwords, for [auth] password_file
@@ -34,82 +33,22 @@ pub(crate) struct PasswdArgs {
 
 pub(crate) fn run(args: &PasswdArgs) -> anyhow::Result<()> {
     let PasswdArgs { file, user, .. } = args;
-    let is_usable = !user.is_empty()
-        && user.trim() == user
-        && !user.starts_with('#')
-        && !user.contains([':', '\n', '\r', '\0']);
-    ensure!(
-        is_usable,
-        "{user:?} cannot be a user name in a password file: it has a colon, or spaces or # at \
-         its ends, or is empty"
-    );
-    let old = match fs::read_to_string(file) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !args.delete => None,
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    // Before anything is asked.
+    check_user_name(user)?;
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !args.delete => String::new(),
+        text => text.with_context(|| format!("cannot read {}", file.display()))?,
     };
-    let old = old.unwrap_or_default();
-    if let Err(bad) = check_passwords(&old) {
+    if let Err(bad) = check_passwords(&text) {
         bail!("{}:{}: {}", file.display(), bad.line, bad.message);
     }
-    let line = if args.delete {
-        ensure!(old.lines().any(|line| is_of(line, user)), "{}: no {user}", file.display());
-        None
-    } else {
-        let password = if args.batch { read_line()? } else { ask_twice(user)? };
-        ensure!(!password.is_empty(), "the password is empty");
-        let hash = hash_password(password.as_bytes()).context("cannot hash the password")?;
-        Some(format!("{user}:{hash}"))
+    let password = match (args.delete, args.batch) {
+        (true, _) => None,
+        (false, true) => Some(read_line()?),
+        (false, false) => Some(ask_twice(user)?),
     };
-    replace(file, &changed(&old, user, line.as_deref()))
-        .with_context(|| format!("cannot write {}", file.display()))
-}
-
-fn is_of(line: &str, user: &str) -> bool {
-    let name = line.split_once(':').map(|(name, _)| name.trim());
-    name == Some(user) && !line.trim_start().starts_with('#')
-}
-
-/// The text with the user's line as it is to be, or without it.
-fn changed(old: &str, user: &str, line: Option<&str>) -> String {
-    let mut new = line;
-    let mut text = String::new();
-    for old in old.lines() {
-        let kept = if is_of(old, user) { new.take() } else { Some(old) };
-        kept.into_iter().for_each(|line| text += &format!("{line}\n"));
-    }
-    new.into_iter().for_each(|line| text += &format!("{line}\n"));
-    text
-}
-
-/// Puts a file in the place of the old one, whole or not at all.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    // A link stays one: what it leads to is replaced.
-    let file = fs::canonicalize(file).unwrap_or_else(|_| file.into());
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = file.with_file_name(name);
-    let old = fs::metadata(&file).ok();
-    let written = write_new(&new, text, old.as_ref()).and_then(|()| fs::rename(&new, &file));
-    if written.is_err() {
-        // What failed is said; this is only to leave nothing behind.
-        let _ = fs::remove_file(&new);
-    }
-    written
-}
-
-/// Whoever could read the old file can read the new one: root may write it for the broker's user.
-fn write_new(new: &Path, text: &str, old: Option<&Metadata>) -> io::Result<()> {
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
-    if let Some(old) = old {
-        let made = out.metadata()?;
-        if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-            fchown(&out, Some(old.uid()), Some(old.gid()))?;
-        }
-        out.set_permissions(old.permissions())?;
-    }
-    out.write_all(text.as_bytes())?;
-    out.sync_all()
+    set_password(file, user, password.as_deref())?;
+    Ok(())
 }
 
 fn read_line() -> anyhow::Result<String> {
@@ -153,19 +92,5 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         // A terminal that is gone shows nothing.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_changed_in_its_place_and_a_new_one_comes_last() {
-        let old = "# ann:x\nann:1\nbob:2\n";
-        assert_eq!(changed(old, "ann", Some("ann:3")), "# ann:x\nann:3\nbob:2\n");
-        assert_eq!(changed(old, "eve", Some("eve:3")), "# ann:x\nann:1\nbob:2\neve:3\n");
-        assert_eq!(changed(old, "bob", None), "# ann:x\nann:1\n");
-        assert_eq!(changed("", "eve", Some("eve:3")), "eve:3\n");
     }
 }

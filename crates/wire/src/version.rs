@@ -18,6 +18,15 @@ impl Version {
     pub const fn is_v5(self) -> bool {
         matches!(self, Self::V5)
     }
+
+    /// As people call it, such as `3.1.1`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V31 => "3.1",
+            Self::V311 => "3.1.1",
+            Self::V5 => "5.0",
+        }
+    }
 }
 
 /// Quality of service of a delivery.

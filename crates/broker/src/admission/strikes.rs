@@ -41,6 +41,11 @@ impl Strike {
 }
 
 impl<K: Eq + Hash> Strikes<K> {
+    /// Other bounds from now on. Who is out stays out as long as it was to be.
+    pub(super) fn set(&mut self, max: u32, out_for_s: u32) {
+        (self.max, self.out_for) = (max, Micros::from_secs(out_for_s));
+    }
+
     pub(super) fn new(max: u32, out_for_s: u32) -> Self {
         let (by, sweep_at, outs) = (HashMap::default(), Micros(0), 0);
         Self { max, out_for: Micros::from_secs(out_for_s), by, sweep_at, outs }

@@ -47,6 +47,52 @@ pub fn check_rights(text: &str) -> Result<(), BadLine> {
     parse(text).map(drop)
 }
 
+/// What a line of such a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A user, whose rules follow.
+    Head,
+    /// A rule of the user above it, or of whoever has said no name.
+    Rule,
+    /// A pattern, which is everybody's, a remark, or nothing.
+    Other,
+}
+
+/// Every line, with the user that it is about.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (Option<&str>, Kind, &str)> {
+    text.lines().scan(None, |user, line| {
+        let text = line.trim_start_matches(' ').trim_end();
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let kind = match word {
+            "user" => Kind::Head,
+            "topic" => Kind::Rule,
+            _ => Kind::Other,
+        };
+        if kind == Kind::Head {
+            *user = Some(rest.trim());
+        }
+        Some((*user, kind, line))
+    })
+}
+
+/// Checks the rules of one user, a line each.
+///
+/// # Errors
+/// The first line that is something else.
+pub(super) fn check_rules(text: &str) -> Result<(), BadLine> {
+    let is_other = |line: &str| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    };
+    for (number, (_, kind, line)) in (1..).zip(lines(text)) {
+        if kind != Kind::Rule && is_other(line) {
+            let message = "a rule of one user begins with topic".into();
+            return Err(BadLine { line: number, message });
+        }
+    }
+    parse(text).map(drop)
+}
+
 /// What stands behind `topic` or `pattern`.
 fn rule(text: &str) -> Result<(Grant, &str), String> {
     if text.is_empty() {

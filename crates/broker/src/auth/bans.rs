@@ -135,6 +135,11 @@ impl Network {
         Self::of(host, if is_network { 64 } else { whole })
     }
 
+    /// Whether an address is in it.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        Self::of(address, self.length) == *self
+    }
+
     /// Whether a host is in it, or it in the host.
     pub(crate) fn has_host(&self, host: IpAddr) -> bool {
         let of_host = Self::of_host(host);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_access::{Digest, Digester, Recent};
 use weir_core::{Ticket, Verdict};
-use weir_reactor::{Mailbox, Outside, outside};
+use weir_reactor::{Address, Joint, Mailbox, Outside, outside, outside_later};
 use weir_wire::ReasonCode;
 
 /// Clients of one shard that wait for the hasher. Whoever comes then is told that the server is
@@ -27,6 +27,10 @@ const PROVEN_FOR: Duration = Duration::from_secs(600);
 
 /// How many are known at most: about 10 MB. Over it, the oldest are forgotten.
 const PROVEN_MAX: usize = 65_536;
+
+/// What the thread steps back by, of 19: shards go first, and beside busy ones on the same core it
+/// still has a tenth.
+const NICE: i32 = 10;
 
 /// What passwords there are, and which of them were right.
 #[derive(Debug)]
@@ -124,10 +128,39 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
     mailboxes: &mut [Mailbox<T>],
     is_out: impl Fn(IpAddr) -> bool + Send + 'static,
 ) -> io::Result<Vec<HasherWay>> {
-    let (to, given) = channel();
     let (back, _) = outside::<T, ()>(mailboxes, WAITING_MAX)?;
+    begin(book, secret, mailboxes.len(), back, is_out)
+}
+
+/// The same where the shards have their mailboxes already: each is to join what comes with its way.
+///
+/// # Errors
+/// As those of [`start`].
+pub(crate) fn start_later<T: From<Checked> + Send + 'static>(
+    book: &SharedBook,
+    secret: [u8; 32],
+    addresses: &[Address],
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
+) -> io::Result<Vec<(HasherWay, Joint<T>)>> {
+    let (back, ends) = outside_later::<T, ()>(addresses, WAITING_MAX)?;
+    let ways = begin(book, secret, addresses.len(), back, is_out)?;
+    Ok(ways.into_iter().zip(ends).map(|(way, (_, joint))| (way, joint)).collect())
+}
+
+fn begin<T: From<Checked> + Send + 'static>(
+    book: &SharedBook,
+    secret: [u8; 32],
+    shards: usize,
+    back: Outside<T, ()>,
+    is_out: impl Fn(IpAddr) -> bool + Send + 'static,
+) -> io::Result<Vec<HasherWay>> {
+    let (to, given) = channel();
     let shared = Arc::clone(book);
-    let run = move || run(&shared, &secret, &given, back, is_out);
+    let run = move || {
+        // This thread alone, on Linux. If it may not, that is no fault.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        run(&shared, &secret, &given, back, is_out);
+    };
     std::thread::Builder::new().name("hasher".into()).spawn(run)?;
     let way = |shard| HasherWay {
         shard,
@@ -137,7 +170,7 @@ pub(crate) fn start<T: From<Checked> + Send + 'static>(
         waiting: 0,
         counts: PasswordCounts::default(),
     };
-    Ok((0..mailboxes.len()).map(way).collect())
+    Ok((0..shards).map(way).collect())
 }
 
 impl HasherWay {

@@ -66,6 +66,10 @@ impl Passwords {
         Ok(Self { users, hashes })
     }
 
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.users.keys().map(String::as_str)
+    }
+
     pub(super) fn has(&self, user: &str) -> bool {
         self.users.contains_key(user)
     }

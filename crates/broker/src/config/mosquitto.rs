@@ -4,6 +4,7 @@
 //! as Weir's own is recognised. The table of options is also in docs/broker.md, which is made of
 //! it.
 
+mod bridges;
 mod lines;
 mod listeners;
 mod options;
@@ -11,6 +12,7 @@ mod options;
 pub use options::{OPTIONS, Options};
 
 use super::{Config, ConfigError};
+use bridges::Bridge;
 use lines::Line;
 use listeners::{Block, HalfPair};
 use options::Scope;
@@ -43,11 +45,15 @@ pub struct MosquittoNote {
 const UNKNOWN: &str = "not an option that Weir knows of";
 const NO_VALUE: &str = "the value is not one that Mosquitto takes";
 const NO_LISTENER: &str = "it is about a listener, and stands before all of them";
+const NO_BRIDGE: &str = "it is about a bridge, and stands before any `connection`";
 const HALF_PAIR: &str = "it has certfile or keyfile, and TLS needs both";
 const SEVERAL: &str = "the listeners differ in it, or it counts for each of them by itself: Weir \
                        has one setting for all";
 const ANONYMOUS: &str = "Mosquitto 2 lets nobody in anonymously if its file has a listener and \
                          does not say allow_anonymous true, so this does not either";
+/// What Mosquitto takes `sys_interval` for where no line says it.
+const SYS_INTERVAL_S: i64 = 10;
+
 const STORE: &str = "sessions and retained messages begin empty; `weir store import \
                      mosquitto.db --to DIR` brings them along";
 
@@ -82,7 +88,7 @@ impl MosquittoFile {
             return Err(ConfigError::MosquittoGuards { path: self.path.clone(), notes });
         }
         let text = toml::to_string(&self.config).unwrap_or_default();
-        Config::of_text(&self.path, &text)
+        Config::parse(&self.path, &text)
     }
 
     /// What is to be said of lines that are not taken, or not quite.
@@ -101,9 +107,16 @@ impl MosquittoFile {
         let (blocks, block_of) = listeners::blocks(lines);
         let is_per_listener = blocks.iter().any(|block| block.is_true("per_listener_settings"));
         blocks.iter().for_each(|block| file.take_listener(block));
-        for (line, of) in lines.iter().zip(block_of) {
+        let (bridges, is_behind) = bridges::blocks(lines);
+        bridges.iter().for_each(|bridge| file.take_bridge(bridge));
+        for ((line, of), is_behind) in lines.iter().zip(block_of).zip(is_behind) {
             match row(&line.option) {
                 None => file.note(UNKNOWN, true, line),
+                Some(row) if row.of == Scope::Bridge => {
+                    if !is_behind {
+                        file.note(NO_BRIDGE, false, line);
+                    }
+                }
                 Some(row) => file.take(row, line, &blocks[of], &blocks, is_per_listener),
             }
         }
@@ -140,6 +153,26 @@ impl MosquittoFile {
         set(&mut self.config, "listener", vec![Value::from(listener)].into());
     }
 
+    /// One more bridge, with what its lines say of it.
+    fn take_bridge(&mut self, of: &Bridge<'_>) {
+        let mut bridge = Table::new();
+        for line in &of.lines {
+            let row = row(&line.option).filter(|row| row.of == Scope::Bridge);
+            let Some(key) = row.and_then(|row| row.key?.strip_prefix("bridge.")) else { continue };
+            let taken = row.and_then(|row| (row.value)(&line.value));
+            match taken {
+                Some(value) => set(&mut bridge, key, value),
+                // They say something together.
+                None if ["retry_ms_min", "notifications"].contains(&key) => {}
+                None => self.note(NO_VALUE, false, line),
+            }
+        }
+        match of.settle(&mut bridge) {
+            Ok(()) => set(&mut self.config, "bridge", vec![Value::from(bridge)].into()),
+            Err(why) => self.note(why, false, of.opened_by),
+        }
+    }
+
     /// A line that is not about its listener alone.
     fn take(
         &mut self,
@@ -157,7 +190,7 @@ impl MosquittoFile {
             return;
         }
         let is_of_one = match row.of {
-            Scope::Broker => false,
+            Scope::Broker | Scope::Bridge => false,
             Scope::Listener => true,
             Scope::Access => is_per_listener,
         };
@@ -185,6 +218,9 @@ impl MosquittoFile {
             set(&mut self.config, "auth.allow_anonymous", false.into());
             let note = MosquittoNote { text: ANONYMOUS, lines: Vec::new(), is_guard: false };
             self.notes.push(note);
+        }
+        if value("sys_interval").is_none() {
+            set(&mut self.config, "sys.interval_s", SYS_INTERVAL_S.into());
         }
         if value("persistence") != Some("true") {
             self.config.remove("store");

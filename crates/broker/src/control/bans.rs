@@ -5,11 +5,11 @@
 
 use crate::admission::{AdmissionControl, open};
 use crate::auth::{Bans, FileError, Network, Until, Whom};
+use crate::kept_file::KeptFile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir_control::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom as Named};
 use weir_core::Micros;
@@ -87,7 +87,8 @@ impl BanBook {
         let Some(path) = &self.file else {
             return Some("neither store.path nor auth.bans_file is set".into());
         };
-        let why = write(path, &self.text()).err()?;
+        let written = KeptFile::open(path).and_then(|file| file.replace(&self.text()));
+        let why = written.err()?;
         tracing::error!(path = %path.display(), %why, "bans of weir ctl cannot be written");
         Some(format!("{} cannot be written: {why}", path.display()))
     }
@@ -193,19 +194,6 @@ fn parse(Named { kind, name }: &Named) -> Result<Whom, Unchanged> {
 
 fn now() -> Micros {
     Micros(weir_reactor::now_us())
-}
-
-/// A crash leaves the text that was there, or this one.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".new");
-    let unfinished = PathBuf::from(unfinished);
-    let mut file = File::create(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&unfinished, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ pub struct ControlConfig {
     /// as `broker_clients_connected`, for dashboards made for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mosquitto_names: bool,
+    /// Whether whoever may change things by the API may replace the configuration file as well.
+    /// Who writes it can do whatever the broker's user can: name programs' files as its own, for
+    /// one. [security.md](security.md#who-may-write-the-configuration) says more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_write_config: bool,
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ControlTls>,
@@ -81,23 +86,26 @@ impl ControlConfig {
         })
     }
 
-    /// What serves it; nothing if it is off.
-    pub(crate) fn setup(&self) -> Option<Setup> {
+    /// Who may ask over TCP.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
         let token = |token: &TokenConfig| {
-            Some(Token {
-                name: token.name.clone(),
-                role: token.role,
-                hash: TokenHash::parse(&token.sha256)?,
-            })
+            let hash = TokenHash::parse(&token.sha256)?;
+            Some(Token { name: token.name.clone(), role: token.role, hash })
         };
-        (!self.is_off()).then(|| Setup {
+        self.token.iter().filter_map(token).collect()
+    }
+
+    /// What serves it.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup {
             socket: self.socket.clone(),
             http: self.http.clone(),
             tls: self.tls.clone(),
-            tokens: self.token.iter().filter_map(token).collect(),
+            tokens: self.tokens(),
             metrics_are_open: self.metrics_without_token,
             has_mosquitto_names: self.mosquitto_names,
-        })
+            sys: None,
+        }
     }
 }
 

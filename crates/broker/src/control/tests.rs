@@ -45,7 +45,7 @@ fn shards_serve_on_when_the_control_thread_takes_no_answers() {
     let listen = vec!["127.0.0.1:0".into()];
     let mut server = Server::bind(&Config { listen, shards: 2, ..Config::default() }).unwrap();
     let (address, stopper) = (server.addresses()[0], server.stopper());
-    let (workers, shards, _) = server.workers(true).unwrap();
+    let (workers, shards, ..) = server.workers(true).unwrap();
     let mut shards = shards.unwrap();
     let threads: Vec<_> =
         workers.into_iter().map(|worker| std::thread::spawn(move || worker.run())).collect();

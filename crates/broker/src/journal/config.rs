@@ -106,6 +106,12 @@ impl StoreConfig {
         PagedBounds { queue_messages_max, queue_bytes_max }
     }
 
+    /// Whether files that were made for one bound of a packet have room for the other.
+    pub(crate) fn has_room_for(&self, old: u32, new: u32) -> bool {
+        let pages = self.segment_bytes.min(PAGE_SEGMENT_BYTES_MAX);
+        [self.segment_bytes, pages].iter().all(|&bytes| fitting(bytes, new) <= fitting(bytes, old))
+    }
+
     /// What the log of a shard is told, of so many.
     pub(super) fn log(&self, shard: u16, packet_bytes_max: u32, shards: u16) -> Settings {
         let disk_bytes_max = match self.disk_bytes_max {

@@ -1,5 +1,4 @@
-//! What is spoken by a listener and who may come, and how its certificates are changed while the
-//! broker runs.
+//! What is spoken by a listener, and who may come. A reload makes another one of it.
 
 mod dates;
 
@@ -8,9 +7,9 @@ use super::users::Users;
 use crate::admission::Carrier;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use weir_control::Reread;
+use weir_control::ShownCertificate;
 use weir_transport::tls::{
     Certificates, Certified, ClientAuth, Identity, PemError, PrivateKey, RecordLayer, Revoked,
     Server, Setup, SetupError, Shown,
@@ -33,16 +32,16 @@ impl TlsFault {
     }
 }
 
-/// The layers of those who come in by a listener. New connections take the certificates that were
-/// read last; those there are keep what they have.
-#[derive(Debug)]
+/// The layers of those who come in by a listener, with the certificates as they were when it was
+/// made. Connections keep what they have.
+#[derive(Clone, Debug)]
 pub(crate) struct Door {
     tls: Option<Tls>,
     /// Of WebSocket, if that is spoken.
     rules: Option<Arc<ws::Rules>>,
     proxy: Option<ProxyConfig>,
     /// Of this host, if clients are known by them.
-    users: Option<Users>,
+    users: Option<Arc<Users>>,
 }
 
 /// Who is at the other end of a connection's socket.
@@ -56,19 +55,15 @@ pub(crate) enum Front {
     Stranger,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tls {
-    config: TlsConfig,
-    /// What clients may ask to speak over it.
-    protocol: &'static str,
-    /// Taken once for each connection and each certificate, and once for each change.
-    server: RwLock<Server>,
-}
-
-impl Tls {
-    fn server(&self) -> RwLockReadGuard<'_, Server> {
-        self.server.read().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// The file of the certificate that everybody is shown.
+    certificate: PathBuf,
+    /// Whom that is for.
+    subject: String,
+    /// When it expires.
+    end: Option<Duration>,
+    server: Server,
 }
 
 fn since_1970() -> Duration {
@@ -85,20 +80,23 @@ impl Door {
         let protocol = if config.websocket { "http/1.1" } else { "mqtt" };
         let tls = match &config.tls {
             None => None,
-            Some(config) => Some(Tls {
-                server: RwLock::new(read(config, protocol, warnings)?),
-                config: config.clone(),
-                protocol,
-            }),
+            Some(config) => Some(read(config, protocol, warnings)?),
         };
         let rules = || {
             let ListenerConfig { paths, origins, forwarded_from, .. } = config.clone();
             Arc::new(ws::Rules { paths, origins, forwarded_from })
         };
         let (rules, proxy) = (config.websocket.then(rules), config.proxy.clone());
-        let users = config.identity.map(|_| Users::read());
+        let users = config.identity.map(|_| Arc::new(Users::read()));
         let door = Self { tls, rules, proxy, users };
         Ok((door.has_layers() || door.users.is_some()).then_some(door))
+    }
+
+    /// The same, whose handshakes are counted on with those of the door that it replaces.
+    pub(crate) fn following(self: Arc<Self>, before: &Self) -> Arc<Self> {
+        let (Some(tls), Some(old)) = (&self.tls, &before.tls) else { return self };
+        let server = tls.server.clone().following(&old.server);
+        Arc::new(Self { tls: Some(Tls { server, ..tls.clone() }), ..Self::clone(&self) })
     }
 
     /// Whether there is something between socket and MQTT.
@@ -147,8 +145,7 @@ impl Door {
     /// Handshakes of TLS so far: full, resumed and failed ones.
     pub(crate) fn handshakes(&self) -> [u64; 3] {
         let Some(tls) = &self.tls else { return [0; 3] };
-        let server = tls.server();
-        let counts = server.handshakes();
+        let counts = tls.server.handshakes();
         [counts.full(), counts.resumed(), counts.failed()]
     }
 
@@ -158,12 +155,12 @@ impl Door {
 
     /// Whether clients are asked for certificates.
     pub(crate) fn asks_for_certificates(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.server().asks_for_certificates())
+        self.tls.as_ref().is_some_and(|tls| tls.server.asks_for_certificates())
     }
 
     /// Whether a client that has shown these would be let in by them now.
     pub(crate) fn lets_in(&self, shown: &Shown) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.server().lets_in(shown, since_1970()))
+        self.tls.as_ref().is_some_and(|tls| tls.server.lets_in(shown, since_1970()))
     }
 
     /// What is spoken by it.
@@ -177,50 +174,36 @@ impl Door {
         (!layers.is_empty()).then(|| layers.join(" over "))
     }
 
-    /// Reads the files again, and says so in the log and in `reread`. If something is wrong with
-    /// one of them, nothing changes. Says whether certificates of clients may have to be looked at
-    /// again.
-    pub(crate) fn reload(&self, reread: &mut Vec<Reread>) -> bool {
-        self.users.iter().for_each(Users::reload);
-        let Some(Tls { config, protocol, server }) = &self.tls else { return false };
-        let certificate = config.certificate.display();
-        let what = format!("the certificate {certificate}");
-        let mut warnings = Vec::new();
-        match read(config, protocol, &mut warnings) {
-            Ok(new) => {
-                let mut place = server.write().unwrap_or_else(PoisonError::into_inner);
-                *place = new.following(&place);
-                drop(place);
-                tracing::info!(%certificate, "read the certificate again");
-                for warning in warnings {
-                    tracing::warn!("{warning}");
-                }
-                reread.push(Reread { what, error: None });
-                self.asks_for_certificates()
-            }
-            Err(error) => {
-                tracing::error!(%certificate, %error, "the certificate stays as it was");
-                reread.push(Reread { what, error: Some(error.to_string()) });
-                false
-            }
-        }
+    /// What it shows, if it speaks TLS.
+    pub(crate) fn shown(&self) -> Option<ShownCertificate> {
+        let Tls { certificate, subject, end, .. } = self.tls.as_ref()?;
+        let days_left = |end: Duration| {
+            let left_s = end.as_secs() as i64 - since_1970().as_secs() as i64;
+            left_s.div_euclid(dates::DAY.as_secs() as i64)
+        };
+        Some(ShownCertificate {
+            file: certificate.display().to_string(),
+            subject: subject.clone(),
+            days_left: end.map(days_left),
+        })
+    }
+
+    /// The file of its certificate, if it has one.
+    pub(crate) fn certificate(&self) -> Option<&Path> {
+        self.tls.as_ref().map(|tls| &*tls.certificate)
     }
 }
 
 impl Recipe for Door {
     fn layers(&self) -> Layers {
-        let tls = self.tls.as_ref().map(|tls| tls.server().layer());
+        let tls = self.tls.as_ref().map(|tls| tls.server.layer());
         let proxy = self.proxy.as_ref().map(|proxy| proxy::server(proxy.identity));
         let rules = self.rules.as_ref().map(|rules| ws::server(Arc::clone(rules)));
         Layers::new(proxy.into_iter().chain(tls).chain(rules))
     }
 }
 
-fn read(
-    config: &TlsConfig,
-    protocol: &str,
-    warnings: &mut Vec<String>,
-) -> Result<Server, TlsFault> {
+fn read(config: &TlsConfig, protocol: &str, warnings: &mut Vec<String>) -> Result<Tls, TlsFault> {
     let now = since_1970();
     let mut shown = Vec::new();
     for (certificate, key) in config.certificates() {
@@ -228,6 +211,10 @@ fn read(
         warnings.extend(dates::of_certificate(certificate, certified.dates(), now));
         shown.push(certified);
     }
+    // There is one at least.
+    let first = shown.first();
+    let subject = first.and_then(Certified::subject).unwrap_or_default();
+    let end = first.and_then(Certified::dates).map(|dates| dates.end);
     let mut revoked = Revoked::default();
     for file in &config.crl {
         let lists = parse(file, Revoked::from_pem)?;
@@ -247,14 +234,15 @@ fn read(
             RecordLayerConfig::Compact => RecordLayer::Compact,
         },
     };
-    Server::new(setup).map_err(|error| {
+    let server = Server::new(setup).map_err(|error| {
         let file = match &error {
             SetupError::Authorities(_) => config.client_ca.as_ref(),
             SetupError::Revoked(_) => config.crl.first(),
             _ => None,
         };
         TlsFault::new(file.unwrap_or(&config.certificate), &error)
-    })
+    })?;
+    Ok(Tls { certificate: config.certificate.clone(), subject, end, server })
 }
 
 fn certify(certificate: &Path, key: &Path) -> Result<Certified, TlsFault> {

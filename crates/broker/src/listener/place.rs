@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use weir_control::SocketFile;
 
@@ -39,6 +40,23 @@ impl Place {
             Self::Address(address, _) => address.ip().to_canonical().is_loopback(),
             Self::Unix(..) => true,
             Self::Systemd(_) => false,
+        }
+    }
+
+    /// The file of a unix socket that is there gets its permissions.
+    pub(crate) fn set_mode(&self) {
+        let Self::Unix(path, mode) = self else { return };
+        let mode = PermissionsExt::from_mode(*mode);
+        if let Err(error) = std::fs::set_permissions(path, mode) {
+            tracing::error!(path = %path.display(), %error, "the permissions stay as they were");
+        }
+    }
+
+    /// Whether it is the same place, where nobody else could listen.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unix(path, _), Self::Unix(other, _)) => path == other,
+            _ => self == other,
         }
     }
 

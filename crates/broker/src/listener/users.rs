@@ -2,32 +2,23 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
 
 /// Where their names are.
 const FILE: &str = "/etc/passwd";
 
-/// What the file says. It is read at the start and at SIGHUP: no shard waits for a disk.
-#[derive(Debug, Default)]
-pub(super) struct Users(RwLock<HashMap<u32, Box<str>>>);
+/// What the file says. It is read at the start and at a reload: no shard waits for a disk.
+#[derive(Debug)]
+pub(super) struct Users(HashMap<u32, Box<str>>);
 
 impl Users {
+    /// Reads the file. Without it, users have numbers only.
     pub(super) fn read() -> Self {
-        let users = Self::default();
-        users.reload();
-        users
-    }
-
-    /// Reads the file again. Without it, users have numbers only.
-    pub(super) fn reload(&self) {
-        let text = std::fs::read_to_string(Path::new(FILE)).unwrap_or_default();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = parse(&text);
+        Self(parse(&std::fs::read_to_string(Path::new(FILE)).unwrap_or_default()))
     }
 
     /// The user's name, or its number if it has none.
     pub(super) fn name(&self, user: u32) -> Box<str> {
-        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        names.get(&user).cloned().unwrap_or_else(|| user.to_string().into())
+        self.0.get(&user).cloned().unwrap_or_else(|| user.to_string().into())
     }
 }
 
@@ -53,7 +44,7 @@ mod tests {
     fn a_user_has_the_first_name_of_its_number_and_else_that_number() {
         let text =
             "root:x:0:0:root:/root:/bin/sh\ntoor:x:0:0::/:\n+::\n:x:7:\nann:x:1000:1000::/:\n";
-        let users = Users(RwLock::new(parse(text)));
+        let users = Users(parse(text));
         for (user, name) in [(0, "root"), (1000, "ann"), (7, "7"), (65532, "65532")] {
             assert_eq!(&*users.name(user), name);
         }

@@ -49,6 +49,7 @@ impl Shell {
             }
         }
         self.guard.log.accepted(conn, peer);
+        self.guard.farewell.came(conn, by);
         if door.as_ref().is_some_and(|door| door.asks_for_certificates()) {
             self.guard.certificates.expect(conn, by);
         }

@@ -68,6 +68,26 @@ impl Rates {
         (of_connection.is_bounded() || of_address.is_bounded()).then(|| Box::new(rates))
     }
 
+    /// Has connections go by other rates from now on. Returns those that waited and may be read
+    /// again, which go by them when they have sent more.
+    pub(super) fn change(
+        rates: &mut Option<Box<Self>>,
+        limits: &Limits,
+        process: &ProcessLimits,
+    ) -> Vec<Token> {
+        let new = Self::new(limits, process);
+        let bounds = |rates: &Self| (rates.of_connection, rates.of_address);
+        if rates.as_deref().map(bounds) == new.as_deref().map(bounds) {
+            return Vec::new();
+        }
+        let old = std::mem::replace(rates, new);
+        let pauses = old.as_ref().map_or(0, |old| old.pauses);
+        if let Some(rates) = rates {
+            rates.pauses = pauses;
+        }
+        old.iter().flat_map(|old| old.paused.keys().copied().map(Token)).collect()
+    }
+
     /// The connection is over.
     pub(super) fn forget(&mut self, token: u32) {
         self.by.remove(&token);
@@ -122,6 +142,18 @@ impl Rates {
         self.due.pop_first();
         self.paused.remove(&token);
         Some(Token(token))
+    }
+}
+
+impl Guard {
+    pub(super) fn rate_pauses(&self) -> u64 {
+        self.rates.as_ref().map_or(0, |rates| rates.pauses)
+    }
+
+    pub(super) fn forget_rate(&mut self, token: u32) {
+        if let Some(rates) = &mut self.rates {
+            rates.forget(token);
+        }
     }
 }
 
@@ -227,6 +259,23 @@ mod tests {
             }
         }
         assert!((60_000..=62_000).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn whoever_waited_is_read_again_by_other_rates() {
+        let limits = |max| Limits { messages_per_second_max: max, ..Limits::default() };
+        let process = ProcessLimits::default();
+        let mut rates = Rates::new(&limits(1), &process);
+        let waits = |rates: &mut Option<Box<Rates>>| {
+            rates.as_mut().is_some_and(|rates| took(rates, 7, 5, 0, SECOND))
+        };
+        assert!(waits(&mut rates));
+        assert_eq!(Rates::change(&mut rates, &limits(1), &process), []);
+        assert_eq!(Rates::change(&mut rates, &limits(100), &process), [Token(7)]);
+        assert!(!waits(&mut rates) && rates.as_ref().unwrap().pauses == 1);
+        assert_eq!(Rates::change(&mut rates, &limits(0), &process), []);
+        assert!(rates.is_none());
+        assert_eq!(Rates::change(&mut rates, &limits(0), &process), []);
     }
 
     #[test]

@@ -1,24 +1,69 @@
 //! What a shell is asked beside its connections: counters for the log, users and rights that were
 //! read again, and what the control thread wants.
 
-use super::{Output, Shell};
+use super::{Guard, Output, Rates, SHORT_UNREAD_BYTES, Shell};
+use crate::auth::hasher::HasherWay;
 use crate::auth::{Bans, Until, Whom};
+use crate::content::FlowOfShard;
 use crate::control::{Answer, ShardCounters, own_message};
 use crate::drops::Drops;
-use crate::reload::Reload;
+use crate::letter::Letter;
+use crate::reload::{NewSettings, Reload};
 use std::sync::Arc;
 use weir_control::{DropQuery, Request, Whom as Named};
-use weir_core::{ConnKey, Kicked, Micros, Partition, Shard, ShardId, Unwelcome};
-use weir_reactor::Io;
+use weir_core::{ConnKey, Kicked, Limits, Micros, Partition, Shard, ShardId, Unwelcome};
+use weir_flow::Flow;
+use weir_reactor::{Io, Joint};
+
+/// What a connection may have of answers that its client does not take, in bytes, beside messages.
+const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
+
+/// Output that a client does not take, in bytes, over which it is read no more.
+pub(crate) fn unread_bytes_max(limits: &Limits) -> usize {
+    limits.output_bytes_max + limits.packet_bytes_max as usize + UNREAD_ANSWERS_BYTES
+}
+
+impl Guard {
+    /// The same bound, lower while memory is short.
+    fn unread_bytes_max_now(&self, now_us: u64) -> usize {
+        match self.memory.is_short(Micros(now_us)) {
+            true => self.unread_bytes_max.min(SHORT_UNREAD_BYTES),
+            false => self.unread_bytes_max,
+        }
+    }
+}
 
 impl Shell {
-    /// Goes by the users and rights that were read again.
+    /// Takes what is this shard's alone of a configuration that was read again.
+    pub(crate) fn take_up(
+        &mut self,
+        flow: Option<Option<Flow>>,
+        hasher: Option<(HasherWay, Joint<Letter>)>,
+    ) {
+        match flow {
+            None => {}
+            Some(None) => self.shard.clear_rules(),
+            Some(Some(flow)) => self.shard.set_rules(Box::new(FlowOfShard(flow))),
+        }
+        if let Some((way, joint)) = hasher {
+            self.mailbox.join(joint);
+            self.guard.auth.set_hasher(way);
+        }
+    }
+
+    /// Goes by what was read again.
     pub(crate) fn reload(&mut self, reload: Arc<Reload>, io: &mut Io) {
+        if let Some(settings) = &reload.settings {
+            self.set(settings, io);
+        }
         let (shard, mut output) = self.parts(io);
         if let Some(policy) = &reload.policy {
             shard.set_policy(Arc::clone(policy));
         }
-        shard.end_clients_of(|user| reload.gone.contains(user), output.now(), &mut output);
+        shard.end_clients_of(|user| reload.ends(Some(user)), output.now(), &mut output);
+        if reload.ends(None) {
+            shard.end_anonymous(output.now(), &mut output);
+        }
         if let Some(bans) = &reload.bans {
             output.guard.admission().set_bans(Arc::clone(bans));
             output.end_banned(bans, shard);
@@ -27,6 +72,30 @@ impl Shell {
             look.ended(output.end_uncertified(shard));
         }
         self.guard.reloaded.add(reload);
+    }
+
+    /// Goes by another configuration.
+    fn set(&mut self, settings: &NewSettings, io: &mut Io) {
+        let Self { shard, guard, .. } = self;
+        shard.set_limits(&settings.limits);
+        shard.set_share(settings.share.clone());
+        if settings.has_authentication {
+            shard.set_authentication(true);
+        }
+        if settings.auth.knows_users() {
+            shard.know_users();
+        }
+        if settings.clears_policy {
+            shard.clear_policy();
+        }
+        guard.auth.set(&settings.auth, settings.allows_anonymous);
+        guard.doors = Arc::clone(&settings.doors);
+        guard.unread_bytes_max = unread_bytes_max(&settings.limits);
+        io.set_unread_max(guard.unread_bytes_max_now(io.now_us()));
+        let now = Micros(weir_reactor::now_us());
+        settings.removed.iter().for_each(|&id| guard.farewell.gone(id, now));
+        let waiting = Rates::change(&mut guard.rates, &settings.limits, &settings.process);
+        self.resumed.extend(waiting);
     }
 
     /// Writes every counter to the log.
@@ -44,6 +113,8 @@ impl Shell {
             passwords = ?self.guard.auth.password_counts(),
             rate_pauses = self.guard.rate_pauses(),
             certificates_ended = self.guard.certificates.ended,
+            traced = ?self.guard.trace_counts,
+            sys_events_dropped = self.guard.events_dropped(),
             access = ?self.guard.auth.access_counts(),
             log_lines_left_out = log.left_out,
             log_lines_lost = log.lost,
@@ -73,10 +144,12 @@ impl Output<'_> {
             let peer = bans.has_addresses().then(|| log.peer_of(conn, io)).flatten();
             peer.is_some_and(|peer| bans.has_address(peer.ip()))
         };
+        let own_conns = &self.guard.own_conns;
         let is_banned = |(conn, client_id, user): &(ConnKey, &str, Option<&str>)| {
-            bans.has_client(client_id)
-                || user.is_some_and(|user| bans.has_user(user))
-                || is_address_banned(*conn)
+            !own_conns.contains(conn)
+                && (bans.has_client(client_id)
+                    || user.is_some_and(|user| bans.has_user(user))
+                    || is_address_banned(*conn))
         };
         let banned: Vec<ConnKey> =
             shard.connected().filter(is_banned).map(|(conn, ..)| conn).collect();
@@ -87,6 +160,7 @@ impl Output<'_> {
     /// Ends a client that has come from another shard, if it was on its way when it would have been
     /// ended. Its sender went by the first `reloads` of them.
     pub(super) fn look_again(&mut self, conn: ConnKey, reloads: u32, shard: &mut Shard) {
+        self.meet_traced(conn, shard);
         let Some(why) = self.unwelcome(conn, reloads, shard) else { return };
         self.guard.certificates.ended += u64::from(why == Unwelcome::Certificate);
         shard.end_unwelcome(&[conn], why, self.now(), self);
@@ -96,6 +170,9 @@ impl Output<'_> {
         if !self.guard.certificates.lets_in(conn, &self.guard.doors) {
             return Some(Unwelcome::Certificate);
         }
+        if self.guard.own_conns.contains(&conn) {
+            return None;
+        }
         // Before its CONNECT, the rest is still to be asked.
         let (client_id, user) = shard.who(conn)?;
         let peer = self.guard.log.peer_of(conn, self.io).map(|peer| peer.ip());
@@ -103,7 +180,11 @@ impl Output<'_> {
             _ if self.guard.admission().has_banned(peer, client_id, user) => {
                 Some(Unwelcome::Banned)
             }
-            Some(user) if self.guard.reloaded.has_ended(user, reloads) => Some(Unwelcome::UserGone),
+            _ if self.guard.farewell.is_gone(conn) => Some(Unwelcome::ListenerGone),
+            user if self.guard.reloaded.has_ended(user, reloads) => Some(match user {
+                Some(_) => Unwelcome::UserGone,
+                None => Unwelcome::Anonymous,
+            }),
             _ => None,
         }
     }
@@ -114,6 +195,29 @@ impl Output<'_> {
         let mut bans = Bans::default();
         bans.keep_out(&whom, Until::FOR_EVER);
         self.end_banned(&bans, shard)
+    }
+
+    fn counters(&self, shard: &Shard, answers_dropped: u64) -> ShardCounters {
+        let (stats, admission) = (shard.stats(), self.guard.admission().stats);
+        let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
+        ShardCounters {
+            stats,
+            answers_dropped,
+            io: self.io.stats(),
+            admission,
+            log: self.guard.log.counts(),
+            passwords: self.guard.auth.password_counts(),
+            access: self.guard.auth.access_counts(),
+            rate_pauses: self.guard.rate_pauses(),
+            certificates_ended: self.guard.certificates.ended,
+            traced: self.guard.trace_counts,
+            events_dropped: self.guard.events_dropped(),
+            latency: self.guard.latency.durations,
+            handshakes: self.guard.handshakes(),
+            journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
+            rss_bytes,
+            rss_bytes_max,
+        }
     }
 
     /// Does what the control thread asks. Nothing if the answer comes later.
@@ -144,27 +248,11 @@ impl Output<'_> {
                 let published = shard.publish(&own_message(message), self.now(), self);
                 Answer::Published(published)
             }
-            Request::Counters => {
-                let (stats, admission) = (shard.stats(), self.guard.admission().stats);
-                let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
-                let counters = ShardCounters {
-                    stats,
-                    answers_dropped,
-                    io: self.io.stats(),
-                    admission,
-                    log: self.guard.log.counts(),
-                    passwords: self.guard.auth.password_counts(),
-                    access: self.guard.auth.access_counts(),
-                    rate_pauses: self.guard.rate_pauses(),
-                    certificates_ended: self.guard.certificates.ended,
-                    latency: self.guard.latency.durations,
-                    handshakes: self.guard.handshakes(),
-                    journal: self.guard.journal.as_ref().map(|journal| journal.counts()),
-                    rss_bytes,
-                    rss_bytes_max,
-                };
-                Answer::Counters(Box::new(counters))
+            Request::PublishSys { topic, payload } => {
+                let (message, now) = ((&*topic, payload.as_bytes()), self.now());
+                Answer::PublishedSys(shard.publish_sys(message, true, now, self))
             }
+            Request::Counters => Answer::Counters(Box::new(self.counters(shard, answers_dropped))),
             Request::Drops(DropQuery { client_id, topic, drops_max }) => {
                 let (client_id, topic) = (client_id.as_deref(), topic.as_deref());
                 let page = |drops: &Drops| drops.page(client_id, topic, drops_max.into());
@@ -172,6 +260,11 @@ impl Output<'_> {
             }
             Request::Outlook { client_id, topic } => {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))
+            }
+            Request::Trace(wish) => Answer::Trace(Box::new(self.trace(wish, shard))),
+            Request::Drain(order) => Answer::Drain(self.drain(order, shard)),
+            Request::Listeners => {
+                Answer::Listeners(self.guard.farewell.counts(shard.stats().connections))
             }
             Request::EndBanned(whom) => Answer::EndedBanned(self.end_named(&whom, shard)),
             Request::Partitions => {

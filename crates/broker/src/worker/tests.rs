@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::auth::Bans;
+use crate::reload::Reload;
 use crate::{Config, Server};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -65,7 +66,7 @@ fn stays(reload: Reload) -> bool {
     config.auth.allow_anonymous = Some(true);
     config.auth.bans_file = Some(bans_file);
     let mut server = Server::bind(&config).unwrap();
-    let (workers, control, _) = server.workers(true).unwrap();
+    let (workers, control, ..) = server.workers(true).unwrap();
     let mut control = control.unwrap();
     let mut workers = workers.into_iter().map(Turning::new);
     let mut shards = std::array::from_fn(|_| workers.next().unwrap());

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
 
+mod config;
 mod content;
 mod control;
 mod file_limit;

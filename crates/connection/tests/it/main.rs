@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_client::{Client, ConnectOptions, Event, Sink};
-use weir_connection::{Address, Carried, Connection, Error, Policy, until};
+use weir_connection::{Address, Carried, Connection, Error, Policy, TLS_OPTIONS, until};
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, Transport, now_us};
 use weir_wire::{ReasonCode, Version};
 
@@ -91,7 +91,15 @@ fn run(address: &Address, comes_back: bool) -> (Error, u32, Duration) {
     let rests_us = 20_000..=80_000;
     let transport = Transport::Plain;
     let options = "-h";
-    let policy = Policy { transport, source: None, comes_back, rests_us, is_quiet: true, options };
+    let policy = Policy {
+        transport,
+        source: None,
+        comes_back,
+        rests_us,
+        is_quiet: true,
+        options,
+        tls_options: TLS_OPTIONS,
+    };
     let client = Client::new(Version::V5);
     let mut reactor = Reactor::new().unwrap();
     let mut owner = Owner { client, connection: Connection::new(address, policy), losses: 0 };

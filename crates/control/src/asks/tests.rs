@@ -1,11 +1,50 @@
 //! Requests to a port that the test answers when it wants to.
 
 use super::*;
+use crate::keeper::{ListenerPlace, NotKept, PutConfig, Reloaded};
 use crate::port::Kicked;
 use std::future::Future;
 use std::io::Write;
 use std::os::unix::net::UnixStream as StdStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Keeps no file.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+impl Keeper for Nothing {
+    fn reload(&self) -> Reloaded {
+        Reloaded::default()
+    }
+
+    fn config(&self) -> String {
+        String::new()
+    }
+
+    fn put_config(&self, _text: &str, _how: PutConfig) -> Result<Reloaded, NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn users(&self) -> Result<Vec<String>, NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn put_user(&self, _name: &str, _password: Option<&str>) -> Result<bool, NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn rights(&self, _user: Option<&str>) -> Result<String, NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn put_rights(&self, _user: Option<&str>, _text: &str) -> Result<(), NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn listeners(&self) -> Vec<ListenerPlace> {
+        Vec::new()
+    }
+}
 
 struct Toy {
     asked: Sender<(u16, Request)>,
@@ -23,8 +62,12 @@ impl Port for Toy {
         client_id.len() as u16 % 2
     }
 
-    fn reload(&mut self) -> Vec<Reread> {
-        Vec::new()
+    fn check_trace(&self, _of: &TraceOf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::new(Nothing)
     }
 
     fn ask(&mut self, shard: u16, request: Request) -> Result<(), Full> {

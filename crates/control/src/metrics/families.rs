@@ -35,7 +35,7 @@ impl Family {
     }
 }
 
-const fn family(
+pub(super) const fn family(
     name: &'static str,
     kind: Kind,
     help: &'static str,
@@ -77,6 +77,19 @@ pub(super) const FAMILIES: &[Family] = &[
         Counter,
         "Connections accepted.",
         &[("connections_opened", "")],
+    ),
+    family("weir_connects_received", Counter, "CONNECT packets received.", &[("connects_in", "")]),
+    family(
+        "weir_sessions_expired",
+        Counter,
+        "Sessions ended because their clients were absent for too long.",
+        &[("sessions_expired", "")],
+    ),
+    family(
+        "weir_subscriptions",
+        Gauge,
+        "Subscriptions of all sessions.",
+        &[("subscriptions", "shared=\"no\""), ("shared_subscriptions", "shared=\"yes\"")],
     ),
     family(
         "weir_connections_refused",
@@ -527,6 +540,18 @@ pub(super) const FAMILIES: &[Family] = &[
         Counter,
         "Lines about clients left out of the log because there were too many.",
         &[("log_lines_left_out", "")],
+    ),
+    family(
+        "weir_sys_events_dropped",
+        Counter,
+        "Clients that came or went and were not said below $SYS because there were too many.",
+        &[("sys_events_dropped", "")],
+    ),
+    family(
+        "weir_trace_packets",
+        Counter,
+        "Packets copied for traces, those with room and those without.",
+        &[("trace_packets", "result=\"copied\""), ("trace_dropped", "result=\"dropped\"")],
     ),
     family(
         "weir_log_lines_lost",

@@ -3,7 +3,7 @@
 //!
 //! They have no type: the names of counters do not end as those of a counter have to.
 
-use crate::metrics::Format;
+use crate::metrics::{CONNECTED, Format};
 use crate::port::Counters;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,8 +11,6 @@ use std::fmt::Write;
 /// A name, what it means here, and the counters whose sum it is; those in the last list are taken
 /// away.
 type Alias = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
-
-const CONNECTED: &[&str] = &["connected_v31", "connected_v311", "connected_v5"];
 
 const ALIASES: &[Alias] = &[
     ("broker_bytes_received", "Bytes received.", &["bytes_in"], &[]),
@@ -30,6 +28,7 @@ const ALIASES: &[Alias] = &[
     ("broker_clients_connected", "Clients that are connected.", CONNECTED, &[]),
     ("broker_clients_disconnected", "Sessions of absent clients.", &["sessions"], CONNECTED),
     ("broker_clients_total", "Sessions.", &["sessions"], &[]),
+    ("broker_subscriptions_count", "Subscriptions.", &["subscriptions"], &[]),
     ("broker_retained_messages_count", "Retained messages.", &["retained"], &[]),
     ("broker_heap_current_size", "Resident memory in bytes.", &["rss_bytes"], &[]),
 ];

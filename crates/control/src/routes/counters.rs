@@ -1,11 +1,11 @@
 //! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
 use super::operation::Text;
-use super::{Problem, wrong_answer};
+use super::{Problem, bridges};
 use crate::asks::Asks;
 use crate::history::Past;
 use crate::metrics::{About, Format, text};
-use crate::port::{Answer, Counters, Histogram, Request};
+use crate::port::{Counters, Histogram};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -23,22 +23,11 @@ pub(super) async fn metrics(
 ) -> Result<Text, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let counters = all(&asks).await?;
+    let (counters, of_bridges) = (asks.counters().await?, bridges::all(&asks).await?);
     let has_mosquitto_names = asks.has_mosquitto_names;
     let about = About { has_mosquitto_names, uptime_s: asks.uptime_s() };
-    let text = text(&counters, about, format);
+    let text = text(&counters, &of_bridges, about, format);
     Ok(Text { kind: format.content_type(), text })
-}
-
-/// Those of each shard.
-async fn all(asks: &Asks) -> Result<Vec<Counters>, Problem> {
-    let mut all = Vec::new();
-    for answer in asks.ask_all(&Request::Counters).await? {
-        let Answer::Counters(counters) = answer else { return Err(wrong_answer()) };
-        all.push(counters);
-    }
-    asks.history.note(Instant::now(), &all);
-    Ok(all)
 }
 
 /// Counts by name, in an order that stays.
@@ -72,7 +61,7 @@ pub(super) struct AllCounts {
 /// The counters of each shard, of all together, and of the process.
 pub(super) async fn counters(State(asks): State<Arc<Asks>>) -> Result<Json<AllCounts>, Problem> {
     let mut counts = AllCounts::default();
-    for Counters { shard, refusals, process, histograms } in all(&asks).await? {
+    for Counters { shard, refusals, process, histograms } in asks.counters().await? {
         add(&mut counts.sum.counts, &shard);
         add(&mut counts.sum.refusals, &refusals);
         counts.shards.push(ShardCounts { counts: named(&shard), refusals: named(&refusals) });

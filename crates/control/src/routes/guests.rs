@@ -2,7 +2,7 @@
 
 use super::{Problem, openapi};
 use crate::dashboard;
-use crate::tokens::{Role, Token, bearer};
+use crate::tokens::{Role, Token, TokenBook};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -18,10 +18,10 @@ const PER_SECOND_MAX: u32 = 100;
 const FILES_PER_SECOND_MAX: u32 = 500;
 
 pub(crate) struct Guests {
-    tokens: Vec<Token>,
+    tokens: TokenBook,
     /// Whether `/metrics` is for everybody.
     metrics_are_open: bool,
-    /// By token, then that of those without, then that of the page's files.
+    /// Of those without a token, of the page's files, then by token.
     paces: Mutex<Vec<Pace>>,
 }
 
@@ -42,26 +42,26 @@ struct Pace {
 }
 
 impl Guests {
-    pub(crate) fn new(tokens: Vec<Token>, metrics_are_open: bool) -> Self {
-        let pace = Pace { began: Instant::now(), requests: 0 };
-        let paces = Mutex::new(vec![pace; tokens.len() + 2]);
-        Self { tokens, metrics_are_open, paces }
+    pub(crate) fn new(tokens: TokenBook, metrics_are_open: bool) -> Self {
+        Self { tokens, metrics_are_open, paces: Mutex::default() }
     }
 
-    /// The place of the token that a request shows.
-    fn owner(&self, request: &Request) -> Option<usize> {
+    /// Whose token a request shows, and its place.
+    fn owner(&self, request: &Request) -> Option<(usize, Token)> {
         let shown = request.headers().get(header::AUTHORIZATION)?;
-        bearer(&self.tokens, shown.to_str().ok()?)
+        self.tokens.bearer(shown.to_str().ok()?)
     }
 
     /// Whether there is room for another request of these.
     fn takes(&self, lane: Lane, now: Instant) -> bool {
         let (at, most) = match lane {
-            Lane::Token(at) => (at, PER_SECOND_MAX),
-            Lane::Strangers => (self.tokens.len(), PER_SECOND_MAX),
-            Lane::Files => (self.tokens.len() + 1, FILES_PER_SECOND_MAX),
+            Lane::Token(at) => (at + 2, PER_SECOND_MAX),
+            Lane::Strangers => (0, PER_SECOND_MAX),
+            Lane::Files => (1, FILES_PER_SECOND_MAX),
         };
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = paces.len().max(at + 1);
+        paces.resize(length, Pace { began: now, requests: 0 });
         let pace = &mut paces[at];
         if now.duration_since(pace.began).as_secs() > 0 {
             *pace = Pace { began: now, requests: 0 };
@@ -84,9 +84,9 @@ pub(super) async fn admit(
         _ => is_file,
     };
     let owner = guests.owner(&request);
-    let lane = match owner {
+    let lane = match &owner {
         _ if is_file => Lane::Files,
-        Some(at) => Lane::Token(at),
+        Some((at, _)) => Lane::Token(*at),
         None => Lane::Strangers,
     };
     if !guests.takes(lane, Instant::now()) {
@@ -98,18 +98,23 @@ pub(super) async fn admit(
     if is_open {
         return next.run(request).await;
     }
-    let Some(owner) = owner.map(|at| &guests.tokens[at]) else { return who_are_you() };
+    let Some((_, owner)) = owner else { return who_are_you() };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
-    if !is_look && owner.role < Role::Admin {
-        let text = "this token is a viewer's: it may look, and change nothing";
+    let shows_payloads = request.uri().path().starts_with("/api/v1/traces");
+    if (!is_look || shows_payloads) && owner.role < Role::Admin {
+        let text = match is_look {
+            true => "this token is a viewer's: a trace shows what clients send, to an admin alone",
+            false => "this token is a viewer's: it may look, and change nothing",
+        };
         return Problem::new(StatusCode::FORBIDDEN, text).into_response();
     }
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.extensions_mut().insert(owner.clone());
+    let name = owner.name.clone();
+    request.extensions_mut().insert(owner);
     let response = next.run(request).await;
     if !is_look {
         let status = response.status().as_u16();
-        tracing::info!(token = owner.name, %method, path, status, "changed by the API");
+        tracing::info!(token = name, %method, path, status, "changed by the API");
     }
     response
 }
@@ -132,7 +137,7 @@ mod tests {
     fn each_token_has_its_own_requests_of_a_second() {
         let token =
             |name: &str| Token { name: name.into(), role: Role::Viewer, hash: TokenHash::of(name) };
-        let guests = Guests::new(vec![token("one"), token("two")], false);
+        let guests = Guests::new(TokenBook::new(vec![token("one"), token("two")]), false);
         let start = Instant::now() + Duration::from_secs(1);
         let taken = |lane| (0..1_000).filter(|_| guests.takes(lane, start)).count();
         for lane in [Lane::Token(0), Lane::Token(1), Lane::Strangers] {

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::asks::Asks;
-use crate::port::Request;
+use crate::port::{Answer, DrainOrder, Request};
 use axum::extract::State;
 use axum::http::StatusCode;
 use std::sync::Arc;
@@ -16,14 +16,16 @@ pub(super) async fn alive() -> &'static str {
     "ok\n"
 }
 
-/// Every shard turns.
+/// Every shard turns, and clients are let in.
 pub(super) async fn ready(State(asks): State<Arc<Asks>>) -> Result<&'static str, Problem> {
     for shard in 0..asks.shards() {
-        let answer = tokio::time::timeout(TURN_MAX, asks.ask(shard, Request::Counters)).await;
-        if !matches!(answer, Ok(Ok(_))) {
-            let text = format!("shard {shard} does not answer");
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
-        }
+        let look = Request::Drain(DrainOrder::Look);
+        let text = match tokio::time::timeout(TURN_MAX, asks.ask(shard, look)).await {
+            Ok(Ok(Answer::Drain(state))) if !state.is_draining => continue,
+            Ok(Ok(Answer::Drain(_))) => "draining: clients are sent to another server".to_owned(),
+            _ => format!("shard {shard} does not answer"),
+        };
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     Ok("ready\n")
 }

@@ -138,6 +138,12 @@ impl Description {
         self.answers.insert(status.as_u16(), answer);
     }
 
+    fn takes_path(&mut self, schema: &Value) {
+        // The path has the name.
+        self.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
+        self.may_be_malformed();
+    }
+
     fn may_be_malformed(&mut self) {
         self.fails(StatusCode::BAD_REQUEST, "The request cannot be; the text says why.");
     }
@@ -183,6 +189,7 @@ macro_rules! described {
 described!(I1);
 described!(I1 I2);
 described!(I1 I2 I3);
+described!(I1 I2 I3 I4);
 
 impl<F, A, O> Described<((),)> for F
 where
@@ -220,13 +227,12 @@ impl<Q: JsonSchema> Input for Result<Query<Q>, QueryRejection> {
 
 impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
     fn describe(into: &mut Description) {
-        // The path has the name, and is another one with nothing at its place.
+        // It is another path with nothing at its place.
         let mut schema = Value::from(P::json_schema(&mut into.inward));
         if schema["type"] == "string" {
             schema["minLength"] = 1.into();
         }
-        into.parameters.push(json!({ "in": "path", "required": true, "schema": schema }));
-        into.may_be_malformed();
+        into.takes_path(&schema);
     }
 }
 
@@ -318,7 +324,8 @@ impl IntoResponse for Text {
 impl Output for Text {
     fn describe(into: &mut Description) {
         let text = json!({ "schema": { "type": "string" } });
-        let content = json!({ "text/plain": text, "application/openmetrics-text": text });
+        let content = json!({ "text/plain": text, "application/openmetrics-text": text, "application/x-ndjson": text,
+            "application/toml": text });
         into.answers.insert(200, json!({ "description": "Done.", "content": content }));
     }
 }

@@ -3,6 +3,7 @@
 use super::seek::{Look, look};
 use crate::bounds::Bounds;
 use crate::keys::Origin;
+use crate::own::is_brokers_own;
 use crate::shares::Shares;
 use crate::{Message, Micros, NotRetained};
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ const SEEK_STEPS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Store {
     messages: BTreeMap<Box<str>, Arc<Message>>,
+    /// How many of them are the broker's own: no bound counts these.
+    own: usize,
+    /// Of the others.
     bytes: u64,
     /// What is whose: a topic's message counts for whoever published it last.
     shares: Shares,
@@ -56,14 +60,15 @@ fn steps(bytes: usize) -> usize {
     1 + bytes / COMPARED_BYTES
 }
 
-/// Whom a message counts for.
+/// Whom a message of clients counts for.
 fn origin(message: &Message) -> Option<Origin> {
     message.stamp.map(|stamp| stamp.origin)
 }
 
 impl Store {
+    /// How many there are of clients.
     pub(super) fn len(&self) -> usize {
-        self.messages.len()
+        self.messages.len() - self.own
     }
 
     /// Keeps `message` in the place of an older one \[MQTT-3.3.1-5\], if a bound allows it.
@@ -72,11 +77,15 @@ impl Store {
         message: Arc<Message>,
         bounds: &Bounds,
     ) -> Result<(), NotRetained> {
+        if is_brokers_own(&message.topic) {
+            self.put(message);
+            return Ok(());
+        }
         let (count_max, bytes_max) =
             (u64::from(bounds.limits.retained_messages_max), bounds.limits.retained_bytes_max);
         let old = self.messages.get(&*message.topic);
         let old_bytes = old.map_or(0, |old| old.bytes());
-        let count = self.messages.len() as u64 + u64::from(old.is_none());
+        let count = self.len() as u64 + u64::from(old.is_none());
         let bytes = self.bytes - old_bytes + message.bytes();
         let is_over = count > count_max || bytes > bytes_max;
         if is_over || (bytes > self.bytes && bounds.is_pressed) {
@@ -89,7 +98,7 @@ impl Store {
                 has.count -= 1;
                 has.bytes -= old_bytes;
             }
-            let (messages, total) = (self.messages.len() as u64, self.bytes);
+            let (messages, total) = (self.len() as u64, self.bytes);
             let has_room = bounds.may_take(has.count, 1, messages, count_max)
                 && bounds.may_take(has.bytes, more, total, bytes_max);
             // What it has may be replaced by what is no more.
@@ -104,9 +113,13 @@ impl Store {
 
     /// Keeps `message` in the place of an older one, whatever the bounds say.
     pub(super) fn put(&mut self, message: Arc<Message>) {
-        self.bytes += message.bytes();
-        if let Some(origin) = origin(&message) {
-            self.shares.add(origin, message.bytes());
+        if is_brokers_own(&message.topic) {
+            self.own += 1;
+        } else {
+            self.bytes += message.bytes();
+            if let Some(origin) = origin(&message) {
+                self.shares.add(origin, message.bytes());
+            }
         }
         let old = self.messages.insert(message.topic.as_str().into(), message);
         self.forget(old);
@@ -115,6 +128,10 @@ impl Store {
     /// It is in the store no more.
     fn forget(&mut self, old: Option<Arc<Message>>) {
         let Some(old) = old else { return };
+        if is_brokers_own(&old.topic) {
+            self.own -= 1;
+            return;
+        }
         self.bytes -= old.bytes();
         if let Some(origin) = origin(&old) {
             self.shares.remove(origin, old.bytes());

@@ -82,12 +82,12 @@ impl Entry {
 }
 
 impl RightsTable {
-    /// The rights of all users are those of another policy from now on.
-    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) {
+    /// The rights of all users are those of another policy from now on, or of none.
+    pub(crate) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
         let mut changed = vec![false; self.users.capacity()];
         for (key, entry) in &mut self.users {
             let old = entry.rights.take();
-            entry.set_policy(Some(&policy));
+            entry.set_policy(policy.as_deref());
             changed[key] = entry.rights != old;
         }
         for id in &mut self.of {
@@ -95,7 +95,7 @@ impl RightsTable {
                 id.0 &= !UserId::IS_COVERED;
             }
         }
-        self.policy = Some(policy);
+        self.policy = policy;
     }
 
     /// Whether the session's client may read whatever it has subscribed to.
@@ -229,7 +229,7 @@ mod tests {
 
     fn table(filter: &str) -> RightsTable {
         let mut table = RightsTable::default();
-        table.set_policy(policy(filter));
+        table.set_policy(Some(policy(filter)));
         table
     }
 
@@ -271,7 +271,7 @@ mod tests {
         assert!(table.allow(second, Deed::Write, "c", "a"));
         assert!(!table.allow(second, Deed::Read, "c", "b/x"));
         assert!(table.allow(third, Deed::Write, "c", "$SYS/x"));
-        table.set_policy(policy("d"));
+        table.set_policy(Some(policy("d")));
         assert!(table.allow(first, Deed::Write, "c", "d"), "where its own say nothing");
         assert!(table.allow(third, Deed::Write, "c", "x"));
         table.forget(first);
@@ -296,7 +296,7 @@ mod tests {
     fn another_policy_holds_for_sessions_that_are_there() {
         let mut table = table("a");
         table.set_user(SessionKey(3), ann(), OwnRights::Policy);
-        table.set_policy(policy("b"));
+        table.set_policy(Some(policy("b")));
         assert!(!table.allow(SessionKey(3), Deed::Write, "c", "a"));
         assert!(table.allow(SessionKey(3), Deed::Write, "c", "b"));
     }
@@ -322,14 +322,14 @@ mod tests {
             Arc::new(policy.build())
         };
         let mut table = RightsTable::default();
-        table.set_policy(read(&["a/#"]));
+        table.set_policy(Some(read(&["a/#"])));
         let key = SessionKey(3);
         table.set_user(key, ann(), OwnRights::Policy);
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
         assert!(table.is_covered(key));
         // The same rights again, and other users' change nothing.
-        table.set_policy(read(&["a/#"]));
+        table.set_policy(Some(read(&["a/#"])));
         table.subscribed(key, "c", "a/+/x");
         assert!(table.is_covered(key));
         table.subscribed(key, "c", "b");
@@ -337,7 +337,7 @@ mod tests {
         table.subscribed(key, "c", "a/c");
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
-        table.set_policy(read(&["a/b"]));
+        table.set_policy(Some(read(&["a/b"])));
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
         table.set_user(key, User::new(Some("bob")), OwnRights::Policy);

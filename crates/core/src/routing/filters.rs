@@ -154,13 +154,16 @@ pub(crate) struct Filters {
     pub(crate) conditions: Conditions,
     /// Filters without wildcards, by their text.
     by_text: HashTable<FilterId>,
+    /// Of sessions of this shard: those that are not shared, and those that are.
+    subscriptions: [usize; 2],
     pub(super) wildcards: Wildcards,
     hasher: FixedState,
     /// There are other shards to tell.
     has_others: bool,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
-    share: SharePolicy,
+    /// How groups choose that begin from now on.
+    pub(crate) share: SharePolicy,
     chance: Chance,
 }
 
@@ -171,6 +174,7 @@ impl Filters {
             filters: Pages::default(),
             conditions: Conditions::new(seed),
             by_text: HashTable::new(),
+            subscriptions: [0; 2],
             wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
@@ -368,6 +372,7 @@ impl Filters {
             }
         };
         let position = position as u32;
+        self.subscriptions[usize::from(matches!(list, List::Group(_)))] += 1;
         let record = SubscriptionRecord { filter: id, list: key, position };
         records.push(record, |record| self.weigh(record));
         Subscribed { is_new: true, news }
@@ -399,6 +404,8 @@ impl Filters {
         &mut self,
         record: SubscriptionRecord,
     ) -> (Option<SessionKey>, Option<News>) {
+        let is_shared = matches!(record.list(), List::Group(_));
+        self.subscriptions[usize::from(is_shared)] -= 1;
         let entry = &mut self.filters[record.filter.at()];
         let at = record.position as usize;
         let (moved, gone) = match record.list() {
@@ -535,6 +542,11 @@ impl Filters {
     /// How many probes a search takes for filters with wildcards.
     pub(crate) fn shapes(&self) -> usize {
         self.wildcards.shapes()
+    }
+
+    /// How many subscriptions this shard's sessions have: not shared, and shared.
+    pub(crate) fn subscriptions(&self) -> [usize; 2] {
+        self.subscriptions
     }
 
     pub(crate) fn len(&self) -> usize {

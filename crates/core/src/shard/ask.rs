@@ -11,12 +11,13 @@ use crate::content::Derived;
 use crate::keys::{Micros, Origin, SessionKey};
 use crate::message::Delivery;
 use crate::name::Name;
+use crate::own::is_brokers_own;
 use crate::parcel::MovedSubscription;
 use crate::queue::Queue;
 use crate::routing::SubscriptionRecord;
 use crate::sink::Sink;
-use weir_wire::topic::TopicFilter;
-use weir_wire::{Properties, ReasonCode};
+use weir_wire::topic::{TopicFilter, is_valid_name};
+use weir_wire::{Properties, QoS, ReasonCode};
 
 /// Places of sessions, or empty pages of such places, that one call looks at. So a page of clients
 /// takes a bounded time in a table that was once much larger.
@@ -178,6 +179,35 @@ impl Shard {
             Delivery::from_parts(topic, payload, Properties::EMPTY, (qos, retain), None, None);
         self.publish_own(&mut delivery, Origin::OTHER_SHARDS, now, sink);
         self.apply_rules(&delivery, |_| Origin::OTHER_SHARDS, now, sink);
+        self.post_present(None, now);
+        self.settle(now, sink);
+        Ok(())
+    }
+
+    /// Publishes what the broker says of itself, at QoS 0 to a topic below `$SYS` where no client
+    /// may publish. If it is retained, no bound counts it and no log has it. Rules do not see it.
+    ///
+    /// # Errors
+    /// Why it is not published: the topic is none, or a client's, or no client could use so long a
+    /// one.
+    pub fn publish_sys(
+        &mut self,
+        (topic, payload): (&str, &[u8]),
+        retain: bool,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) -> Result<(), NotPublished> {
+        if self.freeze.is_some() {
+            return Err(NotPublished::Busy);
+        }
+        let topic_bytes_max = usize::from(self.bounds.limits.topic_bytes_max);
+        if !is_brokers_own(topic) || !is_valid_name(topic) || topic.len() > topic_bytes_max {
+            return Err(NotPublished::Refused(ReasonCode::TopicNameInvalid, "no topic of $SYS"));
+        }
+        let (qos, retain) = (QoS::AtMostOnce, retain && self.bounds.features.retain);
+        let mut delivery =
+            Delivery::from_parts(topic, payload, Properties::EMPTY, (qos, retain), None, None);
+        self.publish_own(&mut delivery, Origin::OTHER_SHARDS, now, sink);
         self.post_present(None, now);
         self.settle(now, sink);
         Ok(())

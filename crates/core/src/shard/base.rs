@@ -6,6 +6,7 @@ use super::slices::Work;
 use crate::anew::{SessionAnew, retained_record};
 use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey};
+use crate::own::is_brokers_own;
 use crate::parcel::{Content, Parcel};
 use crate::record::Record;
 use crate::session::Session;
@@ -129,7 +130,7 @@ impl Shard {
             slices.add(RETAINED_STEPS + message.bytes() / COPIED_BYTES);
             if message.is_expired(now) {
                 retained.drop_expired(&message.topic);
-            } else {
+            } else if !is_brokers_own(&message.topic) {
                 log.append(&retained_record(&message), sink);
             }
             cycle.retained = Some(message);

@@ -40,14 +40,15 @@ impl Shard {
     }
 
     fn say_bounds(&self, asked: &Asked<'_>, properties: &mut PropertiesBuf) {
-        let limits = &self.bounds.limits;
-        if asked.session_expiry_s > limits.session_expiry_s_max {
-            properties.push(Property::SessionExpiryInterval(limits.session_expiry_s_max));
+        let session_expiry_s_max = self.bounds.limits.session_expiry_s_max;
+        if asked.session_expiry_s > session_expiry_s_max {
+            properties.push(Property::SessionExpiryInterval(session_expiry_s_max));
         }
-        properties.push(Property::ReceiveMaximum(limits.receive_maximum));
-        properties.push(Property::MaximumPacketSize(limits.packet_bytes_max));
-        if limits.topic_alias_maximum > 0 {
-            properties.push(Property::TopicAliasMaximum(limits.topic_alias_maximum));
+        let told = &self.bounds.told;
+        properties.push(Property::ReceiveMaximum(told.receive_maximum));
+        properties.push(Property::MaximumPacketSize(told.packet_bytes_max));
+        if told.topic_alias_maximum > 0 {
+            properties.push(Property::TopicAliasMaximum(told.topic_alias_maximum));
         }
     }
 
@@ -118,6 +119,7 @@ impl Shard {
         if has_words && asked.is_some_and(|asked| asked.wants_problems) {
             properties.push(Property::ReasonString(detail));
         }
+        self.say_reference(reason, &mut properties);
         let mut bytes = refusal_bytes(version, reason, properties.as_properties());
         if bytes.len() > bytes_max {
             // [MQTT-3.2.2-19]

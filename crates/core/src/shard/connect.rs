@@ -13,6 +13,10 @@ use crate::sink::{Notice, Sink};
 use weir_wire::packet::{self as wire, Connect};
 use weir_wire::{Property, ReasonCode, Version};
 
+/// Client identifiers that begin like this are the process' own: nobody else takes over, or makes,
+/// such a session.
+pub const OWN_CLIENT_IDS: &str = "$weir/";
+
 impl Shard {
     pub(super) fn on_connect(
         &mut self,
@@ -23,7 +27,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<Next, Refusal> {
         let asked = Asked::of(connect);
-        if let Err(refusal) = self.check_connect(conn, connect, &asked) {
+        let is_own = sink.is_own(conn);
+        if let Err(refusal) = self.check_connect(conn, connect, &asked, is_own) {
             self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
             return Ok(Next::Continue);
         }
@@ -129,12 +134,14 @@ impl Shard {
         conn: ConnKey,
         connect: &Connect<'_>,
         asked: &Asked<'_>,
+        is_own: bool,
     ) -> Result<(), Refusal> {
         let phase = self.connections.get(conn).map(|connection| &connection.phase);
         if let Some(Phase::AwaitConnect(Some(reason))) = phase {
             return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
-        self.check_client_id(connect)?;
+        self.check_drain()?;
+        self.check_client_id(connect, is_own)?;
         if let Some(will) = &connect.will {
             self.check_message(will.topic, will.qos, will.retain)?;
             check_payload_format(will.properties, will.payload)?;
@@ -146,7 +153,7 @@ impl Shard {
         Ok(())
     }
 
-    fn check_client_id(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
+    fn check_client_id(&self, connect: &Connect<'_>, is_own: bool) -> Result<(), Refusal> {
         let may_assign = match connect.version {
             Version::V5 => true,
             // [MQTT-3.1.3-7], [MQTT-3.1.3-8]
@@ -159,6 +166,9 @@ impl Shard {
         }
         if connect.client_id.len() > usize::from(self.bounds.limits.client_id_bytes_max) {
             return refuse("the client identifier is too long");
+        }
+        if connect.client_id.starts_with(OWN_CLIENT_IDS) && !is_own {
+            return refuse("client identifiers that begin with $weir/ are the broker's own");
         }
         Ok(())
     }

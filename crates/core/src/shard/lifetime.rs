@@ -13,7 +13,7 @@ use crate::session::{Absence, Will};
 use crate::sink::{Notice, Sink};
 use crate::timers::Timer;
 use weir_wire::packet::Disconnect;
-use weir_wire::{ReasonCode, Version};
+use weir_wire::{Properties, ReasonCode, Version};
 
 /// DISCONNECT with a reason and an empty property length.
 const PLAIN_DISCONNECT_BYTES: usize = 4;
@@ -47,10 +47,16 @@ impl Shard {
             && let Some(attachment) = self.clients[session].attachment
         {
             // [MQTT-3.14.2-3]
-            let properties = reason_string(&attachment, detail, PLAIN_DISCONNECT_BYTES);
+            let mut properties = reason_string(&attachment, detail, PLAIN_DISCONNECT_BYTES);
+            self.say_reference(reason, &mut properties);
             let mut bytes = Vec::new();
             Disconnect { reason, properties: properties.as_properties() }
                 .encode(Version::V5, &mut bytes);
+            if bytes.len() > attachment.packet_bytes_max as usize {
+                bytes.clear();
+                Disconnect { reason, properties: Properties::EMPTY }
+                    .encode(Version::V5, &mut bytes);
+            }
             sink.write(conn, &bytes);
         }
         self.stats.connections_ended += 1;
@@ -283,6 +289,7 @@ impl Shard {
         if let Some(absence) = self.clients[key].absence() {
             absence.expires_at = None;
         }
+        self.stats.sessions_expired += 1;
         self.end_session(key, sink);
     }
 

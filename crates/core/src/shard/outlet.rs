@@ -396,12 +396,7 @@ pub(super) fn send(
     if packet.has_tail() {
         return send_long(packet, packet_id, conn, delivery, sink);
     }
-    let bytes = packet.with(packet_id);
-    if may_wait {
-        sink.deliver(conn, bytes);
-    } else {
-        sink.write(conn, bytes);
-    }
+    sink.publish(conn, packet.with(packet_id), delivery.topic, may_wait);
 }
 
 #[cold]

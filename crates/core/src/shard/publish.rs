@@ -10,6 +10,7 @@ use crate::bounds::{Bounds, CEILING, LEAN_ALIAS_BYTES_MAX};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::message::{Delivery, passed_on};
+use crate::own::is_brokers_own;
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{Ack, Publish};
 use weir_wire::{PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode};
@@ -206,7 +207,7 @@ impl Shard {
         if topic.len() >= levels_max && topic.split('/').count() > levels_max {
             return Err(Refusal::new(ReasonCode::TopicNameInvalid, "too many topic levels"));
         }
-        if topic.starts_with('$') && is_brokers_own(topic) {
+        if is_brokers_own(topic) {
             let detail = "topics below $SYS are the broker's own";
             return Err(Refusal::new(ReasonCode::NotAuthorized, detail));
         }
@@ -415,15 +416,6 @@ impl Shard {
             _ => sink.write(conn, &plain_ack(kind, packet_id)),
         }
     }
-}
-
-/// Whether only the broker may publish to a topic (section 4.7.2). Bridges of Mosquitto say below
-/// `$SYS` whether they are there, as retained message and will, and may.
-#[cold]
-fn is_brokers_own(topic: &str) -> bool {
-    let Some(below) = topic.strip_prefix("$SYS/") else { return topic == "$SYS" };
-    let name = below.strip_prefix("broker/connection/").and_then(|it| it.strip_suffix("/state"));
-    name.is_none_or(|name| name.contains('/'))
 }
 
 /// A payload that says it is UTF-8 has to be (section 3.3.2.3.2).

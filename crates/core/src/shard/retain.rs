@@ -15,6 +15,7 @@ use crate::answers::{AckReply, Answer, Reply};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey, ShardId, Ticket};
 use crate::mail::{Mail, NotRetained};
 use crate::message::{Delivery, Message};
+use crate::own::is_brokers_own;
 use crate::sink::Sink;
 use std::sync::Arc;
 use weir_wire::{PacketId, ReasonCode};
@@ -71,7 +72,8 @@ impl Shard {
     /// Changes this shard's own store, and logs the change. Whoever published the message waits for
     /// that as for all that its request logged.
     fn keep(&mut self, message: Arc<Message>, sink: &mut impl Sink) -> Result<(), NotRetained> {
-        let to_log = self.log.is_on().then(|| Arc::clone(&message));
+        let is_logged = self.log.is_on() && !is_brokers_own(&message.topic);
+        let to_log = is_logged.then(|| Arc::clone(&message));
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         let is_changed = result?;

@@ -9,9 +9,10 @@ use crate::rights::{OwnRights, Policy, User};
 use crate::session::Will;
 use crate::sink::Sink;
 use smallvec::SmallVec;
+use std::num::NonZeroU16;
 use std::sync::Arc;
-use weir_wire::ReasonCode;
 use weir_wire::packet::Publish;
+use weir_wire::{ReasonCode, Version};
 
 /// Filters of a session that comes back that are looked at once, not in each delivery.
 const COVERED_MAX: usize = 16;
@@ -31,6 +32,10 @@ impl Unwelcome {
             Self::Certificate => {
                 (ReasonCode::NotAuthorized, "its certificate would not let it in any more")
             }
+            Self::Anonymous => (ReasonCode::NotAuthorized, "it has not said who it is"),
+            Self::ListenerGone => {
+                (ReasonCode::AdministrativeAction, "the listener that it came by is gone")
+            }
         };
         Refusal::new(reason, detail)
     }
@@ -43,10 +48,31 @@ impl Shard {
         self.clients.set_policy(policy);
     }
 
+    /// Has every client do everything, but for rights of its own.
+    pub fn clear_policy(&mut self) {
+        self.clients.clear_policy();
+    }
+
     /// Notes whose client each is that comes from now on, for [`Shard::end_clients_of`] and
-    /// [`crate::ClientState::user`].
+    /// [`crate::ClientState::user`]. Who is here already counts as nobody: what such a client said
+    /// of a user was not looked at.
     pub fn know_users(&mut self) {
+        if self.clients.rights.is_some() {
+            return;
+        }
         self.clients.rights.get_or_insert_default();
+        let sessions = self.connections.keys().filter_map(|conn| self.connections.session(conn));
+        for session in sessions.collect::<Vec<_>>() {
+            self.note_user(session, None, None);
+        }
+    }
+
+    /// Ends the connections of clients that have said no user name.
+    pub fn end_anonymous(&mut self, now: Micros, sink: &mut impl Sink) {
+        let is_nobody =
+            |&(conn, _, user): &(ConnKey, &str, Option<&str>)| user.is_none() && self.is_live(conn);
+        let conns: Vec<_> = self.connected().filter(is_nobody).map(|(conn, ..)| conn).collect();
+        self.end_unwelcome(&conns, Unwelcome::Anonymous, now, sink);
     }
 
     /// Ends the connections of users that are among these: they are not let in any more by what
@@ -85,6 +111,22 @@ impl Shard {
                 Some((&*self.clients.get(live.session)?.client_id, user))
             }
         }
+    }
+
+    /// The same of a connection whose client was let in, with the version of MQTT that it speaks.
+    pub fn live_client(&self, conn: ConnKey) -> Option<(&str, Option<&str>, Version)> {
+        let version = self.connections.live(conn)?.version;
+        self.who(conn).map(|(client_id, user)| (client_id, user, version))
+    }
+
+    /// The connection of this client, if it has one.
+    pub fn connection_by_id(&self, client_id: &str) -> Option<ConnKey> {
+        self.connection_of(self.clients.find(client_id)?)
+    }
+
+    /// The topic that a connection's client has set up an alias for.
+    pub fn topic_of_alias(&self, conn: ConnKey, alias: NonZeroU16) -> Option<&str> {
+        self.connections.live(conn)?.cold.as_ref()?.aliases_in.topic(alias.get())
     }
 
     /// Whether the connection has a client that was let in.

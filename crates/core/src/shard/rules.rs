@@ -15,6 +15,11 @@ impl Shard {
         self.rules.port = Some(rules);
     }
 
+    /// Has messages go through no rules any more.
+    pub fn clear_rules(&mut self) {
+        self.rules.port = None;
+    }
+
     /// The rules, if there are any.
     pub fn rules(&self) -> Option<&dyn Rules> {
         self.rules.port.as_deref()

@@ -70,6 +70,13 @@ impl Slices {
         Self { steps, steps_max, packets_steps_max, waiting, at }
     }
 
+    /// Another bound from now on.
+    pub(super) fn set_steps_max(&mut self, steps_max: u32) {
+        let is_frozen = self.packets_steps_max == 0;
+        self.steps_max = steps_max.into();
+        self.set_frozen(is_frozen);
+    }
+
     /// An input begins.
     #[inline]
     pub(super) fn begin(&mut self) {

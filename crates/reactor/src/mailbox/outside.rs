@@ -39,31 +39,70 @@ pub struct ToOutside<A> {
 /// That of the thread outside, and those of the mesh in its order.
 type Ends<T, A> = (Outside<T, A>, Vec<ToOutside<A>>);
 
+/// What is known of a thread's mailbox wherever letters for it come from.
+#[derive(Clone)]
+pub struct Address {
+    waker: Waker,
+    sleeps: Arc<AtomicBool>,
+}
+
+/// What a thread of the mesh gets letters by from a thread outside, once it has it:
+/// [`Mailbox::join`].
+pub struct Joint<T>(Inbox<T>);
+
+/// That of the thread outside, and those of the mesh, with what each is to join.
+type LaterEnds<T, A> = (Outside<T, A>, Vec<(ToOutside<A>, Joint<T>)>);
+
 /// Connects a thread outside with the threads of these mailboxes, by rings of so many letters.
 ///
 /// # Errors
 /// What the system says of two more open files.
 pub fn outside<T, A>(mailboxes: &mut [Mailbox<T>], letters_max: usize) -> io::Result<Ends<T, A>> {
+    let addresses: Vec<_> = mailboxes.iter().map(Mailbox::address).collect();
+    let (outside, ends) = outside_later(&addresses, letters_max)?;
+    let join = |(mailbox, (end, joint)): (&mut Mailbox<T>, _)| {
+        mailbox.join(joint);
+        end
+    };
+    Ok((outside, mailboxes.iter_mut().zip(ends).map(join).collect()))
+}
+
+/// The same where the mailboxes are with their threads already.
+///
+/// # Errors
+/// As those of [`outside`].
+pub fn outside_later<T, A>(
+    addresses: &[Address],
+    letters_max: usize,
+) -> io::Result<LaterEnds<T, A>> {
     let (bell, wakes) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;
     wakes.set_nonblocking(true)?;
     let bell = Arc::new(bell);
     let sleeps = Arc::new(AtomicBool::new(true));
-    let connect = |mailbox: &mut Mailbox<T>| {
+    let connect = |address: &Address| {
         let (to_mesh, from_outside) = RingBuffer::new(letters_max);
         let (to_outside, from_mesh) = RingBuffer::new(letters_max);
-        mailbox.outside.push(Inbox::new(from_outside));
-        let way = Way {
-            to: to_mesh,
-            from: from_mesh,
-            waker: mailbox.waker.clone(),
-            sleeps: Arc::clone(&mailbox.sleeps),
-        };
+        let Address { waker, sleeps: mesh_sleeps } = address.clone();
+        let way = Way { to: to_mesh, from: from_mesh, waker, sleeps: mesh_sleeps };
         let (bell, sleeps) = (Arc::clone(&bell), Arc::clone(&sleeps));
-        (way, ToOutside { to: to_outside, bell, sleeps, dropped: 0 })
+        let end = ToOutside { to: to_outside, bell, sleeps, dropped: 0 };
+        (way, (end, Joint(Inbox::new(from_outside))))
     };
-    let (ways, ends) = mailboxes.iter_mut().map(connect).unzip();
+    let (ways, ends) = addresses.iter().map(connect).unzip();
     Ok((Outside { ways, wakes, sleeps }, ends))
+}
+
+impl<T> Mailbox<T> {
+    /// Where letters from outside are to come.
+    pub fn address(&self) -> Address {
+        Address { waker: self.waker.clone(), sleeps: Arc::clone(&self.sleeps) }
+    }
+
+    /// Gets the letters of one more thread outside from now on.
+    pub fn join(&mut self, Joint(inbox): Joint<T>) {
+        self.outside.push(inbox);
+    }
 }
 
 impl<T, A> Outside<T, A> {
@@ -122,6 +161,18 @@ impl<A> ToOutside<A> {
     /// Letters that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+}
+
+impl<T> std::fmt::Debug for Joint<T> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Joint")
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Address")
     }
 }
 

@@ -23,7 +23,8 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// The listening sockets of a reactor.
 #[derive(Default)]
 pub(super) struct Listeners {
-    list: Vec<Listener>,
+    /// By the number that epoll knows each by; nothing in the place of one that is gone.
+    list: Vec<Option<Listener>>,
     /// They rest until this time, because the system had no files left.
     rest_until_us: Option<u64>,
     /// How often in a row nothing could be accepted: the first time is logged, and the end.
@@ -50,9 +51,24 @@ impl Listener {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
         Ok(epoll::add(epoll, &self.fd, data, flags)?)
     }
+
+    /// Others may have the same socket: closing this file does not end what epoll hears of it.
+    fn forget(&self, epoll: &OwnedFd) {
+        // One that is not heard, since listeners rest, stays so.
+        let _ = epoll::delete(epoll, &self.fd);
+    }
 }
 
 impl Listeners {
+    fn get(&self, index: usize) -> Option<&Listener> {
+        self.list.get(index)?.as_ref()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, &Listener)> {
+        let numbered = self.list.iter().enumerate();
+        numbered.filter_map(|(index, listener)| Some((index, listener.as_ref()?)))
+    }
+
     pub(super) fn rest_until_us(&self) -> Option<u64> {
         self.rest_until_us
     }
@@ -78,17 +94,40 @@ impl Reactor {
             sockopt::set_tcp_nodelay(&fd, true)?;
         }
         let listener = Listener { id, fd, is_unix, transport };
+        let list = &mut self.listeners.list;
+        let index = list.iter().position(Option::is_none).unwrap_or(list.len());
         // What begins while the others rest is heard with them.
         if self.listeners.rest_until_us.is_none() {
-            listener.hear(&self.io.epoll, self.listeners.list.len())?;
+            listener.hear(&self.io.epoll, index)?;
         }
-        self.listeners.list.push(listener);
+        list.resize_with(list.len().max(index + 1), || None);
+        list[index] = Some(listener);
         Ok(())
+    }
+
+    /// Accepts no more connections of this listener: its socket is closed. Those that it has
+    /// accepted stay.
+    pub fn stop(&mut self, id: ListenerId) {
+        for place in &mut self.listeners.list {
+            if let Some(listener) = place.take_if(|listener| listener.id == id) {
+                listener.forget(&self.io.epoll);
+            }
+        }
+    }
+
+    /// Whom this listener accepts from now on talks like this.
+    pub fn set_transport(&mut self, id: ListenerId, transport: &Transport) {
+        let listeners = self.listeners.list.iter_mut().flatten();
+        for listener in listeners.filter(|listener| listener.id == id) {
+            listener.transport = transport.clone();
+        }
     }
 
     /// Accepts no more connections: the listening sockets are closed.
     pub fn stop_listening(&mut self) {
-        self.listeners.list.clear();
+        for listener in self.listeners.list.drain(..).flatten() {
+            listener.forget(&self.io.epoll);
+        }
     }
 
     /// Accepts what came while the listeners rested, once they have rested enough.
@@ -107,11 +146,13 @@ impl Reactor {
 
     /// There is room again.
     fn hear_again(&mut self) {
-        for (index, listener) in self.listeners.list.iter().enumerate() {
-            if let Err(error) = listener.hear(&self.io.epoll, index) {
-                return self.rest(&error);
-            }
+        let epoll = &self.io.epoll;
+        let mut all = self.listeners.all();
+        if let Err(error) = all.try_for_each(|(index, listener)| listener.hear(epoll, index)) {
+            drop(all);
+            return self.rest(&error);
         }
+        drop(all);
         let failures = std::mem::take(&mut self.listeners.failures);
         tracing::info!(failures, "connections can be accepted again");
     }
@@ -124,7 +165,7 @@ impl Reactor {
             if self.io.wants_direct() {
                 return self.accept_direct(index, handler);
             }
-            let Some(listener) = self.listeners.list.get(index) else { return };
+            let Some(listener) = self.listeners.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let accept = |fd: &OwnedFd| acceptfrom_with(fd, flags);
             let accepted = match self.io.backend {
@@ -161,7 +202,8 @@ impl Reactor {
     }
 
     fn begin(&mut self, index: usize, token: Token, peer: SocketAddr, handler: &mut impl Handler) {
-        let Listener { id, transport, .. } = &self.listeners.list[index];
+        // It is there: it has just accepted the connection.
+        let Some(Listener { id, transport, .. }) = self.listeners.get(index) else { return };
         if let Transport::Layered(_) = transport {
             self.io.put_layers(token, transport, true);
             self.io.begin_layers(token);
@@ -174,7 +216,7 @@ impl Reactor {
         let mut left = ACCEPTS_MAX;
         while left > 0 {
             let batch = self.listeners.batch.clamp(1, left);
-            let Some(listener) = self.listeners.list.get(index) else { return };
+            let Some(Some(listener)) = self.listeners.list.get(index) else { return };
             let mut slots = Vec::with_capacity(batch);
             while slots.len() < batch {
                 match self.io.take_slot() {
@@ -224,10 +266,7 @@ impl Reactor {
             tracing::warn!(%error, "cannot accept connections; trying again until there is room");
         }
         self.listeners.failures += 1;
-        for listener in &self.listeners.list {
-            // One that is not heard already stays so.
-            let _ = epoll::delete(&self.io.epoll, &listener.fd);
-        }
+        self.listeners.all().for_each(|(_, listener)| listener.forget(&self.io.epoll));
         let rest_us = ACCEPT_REST.as_micros() as u64;
         self.listeners.rest_until_us = Some(self.io.now_us + rest_us);
     }

@@ -11,8 +11,9 @@ use rustix::net::{SocketAddrAny, addr::SocketAddrLen, addr::SocketAddrStorage};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-/// Connections accepted with one call.
-pub(crate) const ACCEPTS_MAX: usize = 64;
+/// Connections accepted from a listener in one turn, and with one call: those that are closed at
+/// once, since their address is banned, cost the most, and whoever is connected waits for them.
+pub(crate) const ACCEPTS_MAX: usize = 8;
 
 /// `IORING_ACCEPT_DONTWAIT`: an accept that finds nobody ends.
 const ACCEPT_DONTWAIT: u16 = 1 << 1;

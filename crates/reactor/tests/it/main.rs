@@ -144,6 +144,42 @@ fn a_refused_connect_is_told_with_its_cause() {
     });
 }
 
+/// Another thread, or whoever has passed it, may still have the socket.
+#[test]
+fn a_listener_that_is_stopped_accepts_nobody_and_wakes_nobody_though_its_socket_lives() {
+    each(|backend| {
+        let mut reactor = reactor(backend);
+        let listeners =
+            [0, 1].map(|_| weir_reactor::listen("127.0.0.1:0".parse().unwrap()).unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        for (id, listener) in (0..).zip(&listeners) {
+            let listener = listener.try_clone().unwrap();
+            reactor.listen(ListenerId(id), listener, Transport::Plain).unwrap();
+        }
+        reactor.stop(ListenerId(0));
+        let mut notes = Notes::default();
+        let clients = addresses.map(|address| TcpStream::connect(address).unwrap());
+        until(&mut reactor, &mut notes, |notes| !notes.accepted.is_empty());
+        let turns = reactor.io().stats().turns;
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {
+            reactor.turn(Some(Duration::from_millis(50)), &mut notes).unwrap();
+        }
+        assert!(reactor.io().stats().turns - turns < 10, "who waits there does not wake it");
+        assert_eq!(notes.listeners, [ListenerId(1)]);
+        // In its place another may listen.
+        let again = listeners[0].try_clone().unwrap();
+        reactor.listen(ListenerId(2), again, Transport::Plain).unwrap();
+        until(&mut reactor, &mut notes, |notes| notes.accepted.len() == 2);
+        assert_eq!(notes.listeners, [ListenerId(1), ListenerId(2)]);
+        reactor.stop_listening();
+        let late = TcpStream::connect(addresses[1]).unwrap();
+        reactor.turn(Some(Duration::from_millis(1)), &mut notes).unwrap();
+        assert_eq!(notes.accepted.len(), 2);
+        drop((clients, late));
+    });
+}
+
 #[test]
 fn what_is_not_consumed_comes_again_with_more() {
     each(|backend| {

@@ -45,6 +45,12 @@ impl Certified {
         Some(Dates { start: start.to_unix_duration(), end: end.to_unix_duration() })
     }
 
+    /// Whom it is for, as RFC 4514 has it, if that can be read.
+    pub fn subject(&self) -> Option<String> {
+        let certificate = Certificate::from_der(self.0.cert.first()?).ok()?;
+        Some(certificate.tbs_certificate.subject.to_string())
+    }
+
     pub(super) fn is_for(&self, name: &ServerName<'_>) -> bool {
         let parsed = self.0.end_entity_cert().and_then(ParsedCertificate::try_from);
         parsed.is_ok_and(|it| rustls::client::verify_server_name(&it, name).is_ok())

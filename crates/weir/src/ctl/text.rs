@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::{Ban, By, Client, Drop, Partitions, Why};
+use weir_control::{Ban, Bridge, By, Client, ConfigChange, Drop, Partitions, Why};
 
 const COLUMNS: usize = 80;
 
@@ -50,6 +50,30 @@ pub(super) fn ban_line(ban: &Ban) -> String {
     let name = printable(&ban.whom.name) + &reason.unwrap_or_default();
     let (until, kind) = (cut(&until, 20), cut(&printable(&ban.whom.kind), 7));
     format!("{until:<20}  {by:<8}  {kind:<7}  {}", cut(&name, NAME_COLUMNS))
+}
+
+/// Above the lines of [`bridge`].
+pub(super) const BRIDGE_HEAD: &str =
+    "NAME              STATE      OUT       IN   QUEUED  DROPPED  REMOTE";
+
+/// Columns that are left for where a bridge goes.
+const REMOTE_COLUMNS: usize = COLUMNS - 61;
+
+/// A bridge on a line, and under it what was wrong with it last, if it is not connected.
+pub(super) fn bridge(bridge: &Bridge) -> String {
+    let count = |name| short(bridge.counters.get(name).copied().unwrap_or(0));
+    let why = bridge.last_error.as_ref().filter(|_| !bridge.connected);
+    let why = why.map(|why| format!("  {}\n", error(why))).unwrap_or_default();
+    format!(
+        "{:<16}  {:<5}  {:>6}  {:>7}  {:>7}  {:>7}  {}\n{why}",
+        cut(&printable(&bridge.name), 16),
+        if bridge.connected { "up" } else { "down" },
+        count("messages_out"),
+        count("messages_in"),
+        short(bridge.queued_messages),
+        short(bridge.dropped()),
+        cut(&printable(&bridge.remote), REMOTE_COLUMNS),
+    )
 }
 
 /// All of one client.
@@ -176,6 +200,16 @@ fn short(number: u64) -> String {
         1_000_000..1_000_000_000 => format!("{}k", number / 1_000),
         _ => format!("{}M", number / 1_000_000),
     }
+}
+
+/// What a key is set to now.
+pub(super) fn change(change: &ConfigChange) -> String {
+    let ConfigChange { key, from, to, .. } = change;
+    error(&match (from, to) {
+        (Some(from), Some(to)) => format!("{key} = {to} (was {from})"),
+        (None, Some(to)) => format!("{key} = {to}"),
+        _ => key.clone(),
+    })
 }
 
 /// As [`printable`] has it; what the broker has escaped stays as it is.

@@ -62,8 +62,19 @@ impl Served {
     }
 
     /// The status and the rest of an answer.
-    fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, token: Option<&str>) -> (u16, String) {
         exchange(self.connect(), method, path, token, "")
+    }
+
+    /// With a body, of JSON unless it is text.
+    pub(crate) fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> (u16, String) {
+        exchange(self.connect(), method, path, token, body)
     }
 
     pub(crate) fn post(&self, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
@@ -85,7 +96,9 @@ fn exchange(
     let shown = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
     let shown = shown.unwrap_or_default();
     let length = match method {
-        "POST" => format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
+        "POST" | "PUT" => {
+            format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+        }
         _ => String::new(),
     };
     let request = format!(

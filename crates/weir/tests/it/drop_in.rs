@@ -193,7 +193,7 @@ fn its_log_goes_where_the_file_says_and_each_line_that_is_not_taken_is_in_it() {
     let folder = tempfile::tempdir().unwrap();
     let (file, log) = (folder.path().join("m.conf"), folder.path().join("log"));
     let lines = format!(
-        "listener 1883 127.0.0.1\nallow_anonymous true\nsys_interval 5\nlog_dest file {}\n",
+        "listener 1883 127.0.0.1\nallow_anonymous true\nretry_interval 5\nlog_dest file {}\n",
         log.display()
     );
     std::fs::write(&file, lines).unwrap();
@@ -203,7 +203,7 @@ fn its_log_goes_where_the_file_says_and_each_line_that_is_not_taken_is_in_it() {
     let process = Process(command.spawn().unwrap());
     let deadline = Instant::now() + Duration::from_secs(60);
     let text = || std::fs::read_to_string(&log).unwrap_or_default();
-    while !(text().contains(" ready") && text().contains("sys_interval (line 3): ")) {
+    while !(text().contains(" ready") && text().contains("retry_interval (line 3): ")) {
         assert!(Instant::now() < deadline, "{}", text());
         std::thread::yield_now();
     }

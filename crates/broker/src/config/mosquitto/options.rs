@@ -1,6 +1,6 @@
 //! The options of a mosquitto.conf, and what each is here.
 
-use toml::Value;
+use toml::{Table, Value};
 
 /// Options that are the same thing here, or are missing for the same reason.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) enum Scope {
     Broker,
     /// The listener before it.
     Listener,
+    /// The bridge before it.
+    Bridge,
     /// With `per_listener_settings`, the listener before it, else the broker.
     Access,
 }
@@ -242,10 +244,7 @@ pub const OPTIONS: &[Options] = &[
         &["log_timestamp*"],
         "lines have the time; `--log-format json` is for programs that read them",
     ),
-    note(
-        &["sys_interval"],
-        "there are no `$SYS` topics: `weir ctl counters` shows the counters (docs/control.md)",
-    ),
+    key(&["sys_interval"], "sys.interval_s", |text| up_to(text, 65_535), ""),
     note(
         &["user", "pid_file"],
         "start the broker as the user that it is to be, for instance by systemd, which knows its \
@@ -268,29 +267,88 @@ pub const OPTIONS: &[Options] = &[
         &["http_dir", "websockets_*"],
         "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",
     ),
+    key(
+        &["connection"],
+        "bridge.name",
+        // A table begins with it.
+        |_| None,
+        "what follows is about that bridge",
+    )
+    .of(Scope::Bridge),
+    key(&["address", "addresses"], "bridge.addresses", addresses, "").of(Scope::Bridge),
+    key(&["topic"], "bridge.topics", topic, "").of(Scope::Bridge),
+    key(&["remote_clientid", "clientid"], "bridge.client_id", text, "").of(Scope::Bridge),
+    key(&["remote_username", "username"], "bridge.user_name", text, "").of(Scope::Bridge),
+    key(&["remote_password", "password"], "bridge.password", text, "").of(Scope::Bridge),
+    key(&["cleansession"], "bridge.clean_start", flag, "").of(Scope::Bridge),
+    key(&["local_cleansession"], "bridge.local_clean_start", flag, "").of(Scope::Bridge),
+    key(&["keepalive_interval"], "bridge.keep_alive_s", |text| up_to(text, u16::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(
+        &["start_type"],
+        "bridge.start",
+        |text| ["automatic", "lazy"].contains(&text).then(|| text.into()),
+        "there is no `once`",
+    )
+    .of(Scope::Bridge),
+    key(&["threshold"], "bridge.threshold", |text| up_to(text, u16::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(&["idle_timeout"], "bridge.idle_s", |text| up_to(text, u32::MAX.into()), "")
+        .of(Scope::Bridge),
+    key(&["round_robin"], "bridge.round_robin", flag, "").of(Scope::Bridge),
+    key(&["restart_timeout"], "bridge.retry_ms_min", |_| None, "and `bridge.retry_ms_max`")
+        .of(Scope::Bridge),
+    key(
+        &["notifications", "notifications_local_only"],
+        "bridge.notifications",
+        |_| None,
+        "`both` with Mosquitto, if it says nothing",
+    )
+    .of(Scope::Bridge),
+    key(&["notification_topic"], "bridge.notification_topic", text, "").of(Scope::Bridge),
+    key(&["try_private"], "bridge.try_private", flag, "").of(Scope::Bridge),
+    key(
+        &["bridge_protocol_version"],
+        "bridge.version",
+        |text| match text {
+            "mqttv50" => Some("5".into()),
+            "mqttv311" => Some("3.1.1".into()),
+            _ => None,
+        },
+        "without it, 5.0 is tried before 3.1.1; there is no 3.1",
+    )
+    .of(Scope::Bridge),
+    key(&["bridge_outgoing_retain"], "bridge.outgoing_retain", flag, "").of(Scope::Bridge),
+    key(
+        &["bridge_receive_maximum"],
+        "bridge.in_flight_max",
+        |text| up_to(text, u16::MAX.into()),
+        "",
+    )
+    .of(Scope::Bridge),
+    key(&["bridge_cafile"], "bridge.tls.ca", text, "").of(Scope::Bridge),
+    key(&["bridge_capath"], "bridge.tls.ca_folder", text, "").of(Scope::Bridge),
+    key(&["bridge_certfile"], "bridge.tls.certificate", text, "").of(Scope::Bridge),
+    key(&["bridge_keyfile"], "bridge.tls.key", text, "").of(Scope::Bridge),
+    key(&["bridge_insecure"], "bridge.tls.insecure", flag, "").of(Scope::Bridge),
+    key(&["bridge_alpn"], "bridge.tls.alpn", text, "").of(Scope::Bridge),
     note(
-        &[
-            "address*",
-            "bridge_*",
-            "cleansession",
-            "clientid",
-            "connection",
-            "idle_timeout",
-            "keepalive_interval",
-            "local_*",
-            "notification*",
-            "password",
-            "remote_*",
-            "restart_timeout",
-            "round_robin",
-            "start_type",
-            "threshold",
-            "topic",
-            "try_private",
-            "username",
-        ],
-        "there are no bridges; Mosquitto's own can connect to Weir",
+        &["bridge_identity", "bridge_psk", "bridge_require_ocsp"],
+        "there is nothing like it for the TLS of bridges",
+    )
+    .guard(),
+    note(&["bridge_tls_version"], "a bridge speaks TLS 1.3, or 1.2 where it has to"),
+    note(
+        &["local_*"],
+        "it is not needed: a bridge comes into its own broker without a password, as a client \
+         that nobody else can be",
     ),
+    note(
+        &["bridge_attempt_unsubscribe"],
+        "a bridge does not unsubscribe from what it is not to get any more: what comes all the \
+         same is dropped and counted",
+    ),
+    note(&["bridge_*"], "there is nothing like it for bridges"),
     note(&["set_tcp_nodelay"], "it is always on"),
     note(&["include_dir"], "its files are read as if they stood there"),
     note(
@@ -332,6 +390,32 @@ const PACKET_BYTES_MAX: i64 = 255 * 1024 * 1024;
 
 fn packet(bytes: i64) -> Option<Value> {
     Some(bytes.clamp(16, PACKET_BYTES_MAX).into())
+}
+
+/// The places of `address` and `addresses`.
+fn addresses(text: &str) -> Option<Value> {
+    let all: Vec<Value> = text.split_whitespace().map(Value::from).collect();
+    (!all.is_empty()).then(|| all.into())
+}
+
+/// `topic PATTERN [DIRECTION [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]`.
+fn topic(text: &str) -> Option<Value> {
+    let mut words = text.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
+    let mut topic = Table::new();
+    topic.insert("pattern".into(), words.next()?.into());
+    let direction = words.next().unwrap_or("out");
+    if !["in", "out", "both"].contains(&direction) {
+        return None;
+    }
+    topic.insert("direction".into(), direction.into());
+    let qos: i64 = words.next().map_or(Ok(0), str::parse).ok()?;
+    topic.insert("qos".into(), (0..=2).contains(&qos).then_some(qos)?.into());
+    for key in ["local_prefix", "remote_prefix"] {
+        if let Some(prefix) = words.next().filter(|prefix| !prefix.is_empty()) {
+            topic.insert(key.into(), prefix.into());
+        }
+    }
+    words.next().is_none().then(|| vec![Value::from(topic)].into())
 }
 
 /// As Mosquitto reads it: by the first word.

@@ -53,7 +53,7 @@ fn a_file_of_mosquitto_is_said_in_our_words() {
         "# Made of m.conf.",
         "#   max_connections (line 5)\n#       the listeners differ in it",
         "#   persistence (line 8)\n#       with `store.path`",
-        "#   connection (line 15), remote_password (line 16)\n#       there are no bridges",
+        "#   connection (line 15)\n#       the bridge has no address",
         "#       sessions and retained messages begin empty",
     ] {
         assert!(shown.contains(said), "{said}: {shown}");
@@ -107,6 +107,7 @@ fn what_follows_a_listener_is_about_that_one() {
     let expected: Table = r#"
         listen = ["127.0.0.1:1883"]
         auth.allow_anonymous = true
+        sys.interval_s = 10
         [[listener]]
         address = "0.0.0.0:8883"
         [listener.tls]
@@ -233,13 +234,21 @@ fn an_identity_is_taken_back_by_its_own_option_alone() {
 }
 
 #[test]
+fn figures_are_published_every_ten_seconds_unless_a_line_says_otherwise() {
+    for (line, interval_s) in [("", 10), ("sys_interval 3", 3), ("sys_interval 0", 0)] {
+        assert_eq!(config(line).sys.interval_s, interval_s, "{line}");
+    }
+    assert!(parts("sys_interval soon").1.contains("the value is not one"));
+}
+
+#[test]
 fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mosquitto.conf");
     let included = folder.path().join("conf.d");
     std::fs::create_dir(&included).unwrap();
     let write = |name: &str, text: &str| std::fs::write(included.join(name), text).unwrap();
-    write("b.conf", "max_queued_messages 2\nsys_interval 1\n");
+    write("b.conf", "max_queued_messages 2\nretry_interval 1\n");
     write("a.conf", "listener 1884 ::1\nmax_queued_messages 1\n");
     write("c.other", "max_queued_messages 3\n");
     let text = format!("allow_anonymous true\ninclude_dir {}\n", included.display());
@@ -250,7 +259,7 @@ fn files_of_the_included_folder_are_read_in_the_order_of_their_names() {
         (config.limits.queue_messages_max, &config.listen[..]),
         (2, &["[::1]:1884".into()][..])
     );
-    assert!(read.to_string().contains("sys_interval (b.conf, line 2)"), "{read}");
+    assert!(read.to_string().contains("retry_interval (b.conf, line 2)"), "{read}");
     std::fs::remove_dir_all(&included).unwrap();
     assert!(MosquittoFile::read(&file).unwrap_err().to_string().contains("conf.d"));
 }
@@ -288,7 +297,7 @@ fn every_option_that_has_a_key_sets_what_weir_takes() {
         }) {
             let file = translated(&format!("listener 1 ::1\n{name} {value}"));
             match Config::of_text(Path::new("weir.toml"), &file.to_string()) {
-                Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::Value { .. }) => {}
+                Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::At { .. }) => {}
                 Err(error) => panic!("{name} {value}: {error}: {file}"),
             }
         }
@@ -301,4 +310,107 @@ fn the_error_of_a_file_says_how_it_can_be_run() {
     std::fs::write(file.path(), WHOLE).unwrap();
     let error = Config::read(file.path()).unwrap_err().to_string();
     assert!(error.contains("weir broker --mosquitto "), "{error}");
+}
+
+/// Two bridges, and one that is none.
+const BRIDGES: &str = "\
+topic early out
+connection up
+address hub.example
+addresses hub.example:8884 ::1 [::2]:7
+topic sensors/# out 1 home/ site/7/
+topic \"\" both 2 time clock/now
+topic commands/#
+topic bad sideways
+remote_clientid me
+remote_username ann
+remote_password secret
+cleansession true
+local_cleansession false
+keepalive_interval 30
+start_type lazy
+threshold 3
+idle_timeout 5
+restart_timeout 2 20
+notifications_local_only true
+try_private false
+bridge_cafile /ca.pem
+bridge_insecure true
+bridge_protocol_version mqttv311
+bridge_tls_version tlsv1.2
+local_username nobody
+max_queued_messages 5
+connection down
+address 192.0.2.1
+topic # in
+notifications false
+restart_timeout 9
+connection nowhere
+topic # in";
+
+/// The same in our words, but for the prefixes.
+const BRIDGES_HERE: &str = r##"
+limits.queue_messages_max = 5
+sys.interval_s = 10
+[[bridge]]
+name = "up"
+addresses = [
+    "mqtts://hub.example:1883", "mqtts://hub.example:8884", "mqtts://[::1]:1883",
+    "mqtts://[::2]:7",
+]
+client_id = "me"
+user_name = "ann"
+password = "secret"
+clean_start = true
+local_clean_start = false
+keep_alive_s = 30
+start = "lazy"
+threshold = 3
+idle_s = 5
+retry_ms_min = 2000
+retry_ms_max = 20000
+notifications = "local"
+try_private = false
+version = "3.1.1"
+tls = { ca = "/ca.pem", insecure = true }
+topics = [
+    { pattern = "sensors/#", direction = "out", qos = 1 },
+    { pattern = "", direction = "both", qos = 2 },
+    { pattern = "commands/#", direction = "out", qos = 0 },
+]
+[[bridge]]
+name = "down"
+addresses = ["mqtt://192.0.2.1:1883"]
+retry_ms_min = 9000
+retry_ms_max = 9000
+notifications = "none"
+topics = [{ pattern = "#", direction = "in", qos = 0 }]
+"##;
+
+#[test]
+fn what_follows_a_connection_is_about_that_bridge() {
+    let (mut config, notes) = parts(BRIDGES);
+    for said in [
+        "topic (line 1): it is about a bridge, and stands before any `connection`",
+        "topic (line 8): the value is not one",
+        "bridge_tls_version (line 24): a bridge speaks TLS 1.3",
+        "local_username (line 25): it is not needed",
+        "connection (line 32): the bridge has no address",
+    ] {
+        assert!(notes.contains(said), "{said}: {notes}");
+    }
+    let read: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+    let prefixes = read.bridge[0].topics.iter().map(|it| [&*it.local_prefix, &*it.remote_prefix]);
+    let expected = [["home/", "site/7/"], ["time", "clock/now"], ["", ""]];
+    assert_eq!(prefixes.collect::<Vec<_>>(), expected);
+    for topic in config["bridge"][0]["topics"].as_array_mut().unwrap() {
+        topic.as_table_mut().unwrap().retain(|key, _| !key.ends_with("_prefix"));
+    }
+    assert_eq!(config, BRIDGES_HERE.parse::<Table>().unwrap());
+}
+
+#[test]
+fn a_bridge_that_would_send_in_the_clear_what_is_to_be_secret_is_not_run() {
+    let file = translated("connection up\naddress h\ntopic # out\nbridge_psk 00\n");
+    assert!(matches!(file.config(), Err(ConfigError::MosquittoGuards { .. })));
 }

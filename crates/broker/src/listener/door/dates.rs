@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir_transport::tls::Dates;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A certificate that is valid for fewer days is spoken of.
 const CERTIFICATE_DAYS: u64 = 30;

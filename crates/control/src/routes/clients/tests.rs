@@ -1,8 +1,10 @@
 //! A list of very many clients, of a port that answers at once.
 
 use super::*;
+use crate::asks::tests::Nothing;
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
-use crate::port::{ClientPage, Full, Port, Reread};
+use crate::keeper::Keeper;
+use crate::port::{ClientPage, Full, Port};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,8 +75,12 @@ impl Port for Crowd {
         BanPage::default()
     }
 
-    fn reload(&mut self) -> Vec<Reread> {
-        Vec::new()
+    fn check_trace(&self, _of: &crate::traces::TraceOf) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn keeper(&self) -> Arc<dyn Keeper> {
+        Arc::new(Nothing)
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod certificates;
 pub(crate) mod command;
 pub(crate) mod flow;
 pub(crate) mod line;
+pub(crate) mod live;
 pub(crate) mod mosquitto;
 pub(crate) mod mqtt;
 pub(crate) mod results;

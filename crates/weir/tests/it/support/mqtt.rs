@@ -90,11 +90,26 @@ impl Peer {
         packet_id: Option<u16>,
         dup: bool,
     ) {
+        self.publish_as(topic, payload, packet_id, (dup, false));
+    }
+
+    /// A PUBLISH of QoS 1 that is to be retained.
+    pub(crate) fn publish_retained(&mut self, topic: &str, payload: &str, packet_id: u16) {
+        self.publish_as(topic, payload, Some(packet_id), (false, true));
+    }
+
+    fn publish_as(
+        &mut self,
+        topic: &str,
+        payload: &str,
+        packet_id: Option<u16>,
+        (dup, retain): (bool, bool),
+    ) {
         let qos = if packet_id.is_some() { QoS::AtLeastOnce } else { QoS::AtMostOnce };
         self.send(&Packet::Publish(Publish {
             dup,
             qos,
-            retain: false,
+            retain,
             topic,
             packet_id: packet_id.and_then(PacketId::new),
             properties: Properties::EMPTY,

@@ -11,11 +11,12 @@ use weir_wire::{PacketId, QoS};
 ///
 /// It is not our Receive Maximum. Mosquitto 2.0 sends more than that once messages have queued,
 /// and whatever it had sent it sends again in a resumed session.
-pub(crate) const OPEN_MAX: usize = u16::MAX as usize;
+pub const OPEN_MAX: usize = u16::MAX as usize;
 
-/// The messages of one connection.
+/// The messages of one connection that its owner acknowledges itself, once their results are
+/// acknowledged elsewhere: [`crate::Client::peek_message`].
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     open: VecDeque<Source>,
     /// Number of the oldest.
     oldest: u64,
@@ -34,7 +35,7 @@ struct Source {
 impl Sources {
     /// A message came. Returns its number. Not to be called after [`Sources::take_back`] on the
     /// same connection.
-    pub(crate) fn begin(&mut self, packet_id: PacketId, qos: QoS) -> u64 {
+    pub fn begin(&mut self, packet_id: PacketId, qos: QoS) -> u64 {
         debug_assert_eq!(self.next, self.oldest + self.open.len() as u64);
         self.open.push_back(Source { packet_id, qos, results: 0 });
         self.next += 1;
@@ -42,19 +43,19 @@ impl Sources {
     }
 
     /// The newest message is not taken after all: it stays unacknowledged.
-    pub(crate) fn take_back(&mut self) {
+    pub fn take_back(&mut self) {
         self.open.pop_back();
     }
 
     /// The message has one more result to wait for.
-    pub(crate) fn add_result(&mut self, number: u64) {
+    pub fn add_result(&mut self, number: u64) {
         if let Some(source) = self.get_mut(number) {
             source.results += 1;
         }
     }
 
     /// A result of the message is acknowledged.
-    pub(crate) fn result_done(&mut self, number: u64) {
+    pub fn result_done(&mut self, number: u64) {
         if let Some(source) = self.get_mut(number) {
             source.results = source.results.saturating_sub(1);
         }
@@ -62,22 +63,28 @@ impl Sources {
 
     /// Takes the oldest message, if it waits for nothing: it is to be acknowledged now. Not to be
     /// called between [`Sources::begin`] and the message's last [`Sources::add_result`].
-    pub(crate) fn pop_done(&mut self) -> Option<(PacketId, QoS)> {
+    pub fn pop_done(&mut self) -> Option<(PacketId, QoS)> {
         self.open.front().filter(|source| source.results == 0)?;
         self.oldest += 1;
         self.open.pop_front().map(|source| (source.packet_id, source.qos))
     }
 
     /// The connection is gone: what is open will come again on another. Returns how many.
-    pub(crate) fn forget(&mut self) -> u64 {
+    pub fn forget(&mut self) -> u64 {
         let count = self.open.len() as u64;
         self.oldest = self.next;
         self.open.clear();
         count
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many are open.
+    pub fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// Whether none is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Source> {

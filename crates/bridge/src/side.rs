@@ -1,0 +1,218 @@
+//! A bridge's client at one end: what it has asked for there, and what may be sent to it.
+
+use crate::settings::Dialect;
+use crate::topics::{End, Routes};
+use weir_client::{Client, Event, Sink, Sources};
+use weir_wire::packet::{RetainHandling, SubscribeBuf, SubscriptionOptions};
+use weir_wire::{Packet, Properties, Property, QoS, ReasonCode};
+
+/// With which QoS messages are relayed at most. A client that has lost what it knew of messages of
+/// QoS 2, as one does that is started again, would use their identifiers for others, which the
+/// broker would then take for those. So what is to arrive is relayed at least once.
+pub(crate) const QOS_MAX: QoS = QoS::AtLeastOnce;
+
+/// Filters of one SUBSCRIBE: there are brokers that take no more.
+const FILTERS_MAX: usize = 8;
+
+/// Where the bytes of both clients go.
+pub(crate) trait Port {
+    /// Appends to the connection's output.
+    fn write(&mut self, end: End, bytes: &[u8]);
+
+    /// Bytes that wait in it.
+    fn pending(&self, end: End) -> usize;
+}
+
+/// What a broker says in CONNACK that it does not take; all of it is taken before 5.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) packet_bytes_max: usize,
+    pub(crate) qos_max: QoS,
+    pub(crate) takes_retained: bool,
+    /// Messages of QoS 1 and 2 that it takes before it has acknowledged the first.
+    pub(crate) receive_maximum: u16,
+}
+
+impl Limits {
+    pub(crate) const NONE: Self = Self {
+        packet_bytes_max: weir_wire::REMAINING_LENGTH_MAX as usize,
+        qos_max: QoS::ExactlyOnce,
+        takes_retained: true,
+        receive_maximum: u16::MAX,
+    };
+
+    fn note(&mut self, property: Property<'_>) {
+        match property {
+            Property::MaximumPacketSize(bytes) => {
+                self.packet_bytes_max = self.packet_bytes_max.min(bytes as usize);
+            }
+            Property::MaximumQoS(qos) => {
+                self.qos_max = QoS::from_u8(qos).unwrap_or(QoS::ExactlyOnce);
+            }
+            Property::RetainAvailable(flag) => self.takes_retained = flag != 0,
+            Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum,
+            _ => {}
+        }
+    }
+}
+
+/// The client at one end.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) client: Client,
+    /// What comes from here and is not acknowledged here yet.
+    pub(crate) sources: Sources,
+    /// Where that goes.
+    pub(crate) routes: Routes,
+    /// As the CONNACK said it last.
+    pub(crate) limits: Limits,
+    /// The broker has acknowledged the subscriptions of the session that it had last.
+    is_subscribed: bool,
+    subacks_due: usize,
+    /// The client is connected, and subscribed if there is something to subscribe to.
+    pub(crate) is_ready: bool,
+    /// There was no room for a message: it and all after it are left to this broker.
+    pub(crate) is_deferring: bool,
+}
+
+impl Side {
+    pub(crate) fn new(routes: Routes, dialect: Dialect) -> Self {
+        Self {
+            client: Client::new(dialect.version()),
+            sources: Sources::default(),
+            routes,
+            limits: Limits::NONE,
+            is_subscribed: false,
+            subacks_due: 0,
+            is_ready: false,
+            is_deferring: false,
+        }
+    }
+
+    /// The connection is gone, with all that was open on it: it comes again on another.
+    pub(crate) fn forget(&mut self) {
+        self.client.closed();
+        self.client.forget_open();
+        self.sources.forget();
+        (self.subacks_due, self.is_ready, self.is_deferring) = (0, false, false);
+    }
+
+    /// Writes SUBSCRIBE for all filters, unless the broker has what this process asked for.
+    pub(crate) fn subscribe(
+        &mut self,
+        dialect: Dialect,
+        session_present: bool,
+        now_us: u64,
+        out: &mut impl Sink,
+    ) {
+        if session_present && self.is_subscribed || self.routes.is_empty() {
+            self.is_ready = true;
+            return;
+        }
+        self.is_subscribed = false;
+        let is_v5 = dialect == Dialect::V5;
+        let retain_handling = match session_present && is_v5 {
+            true => RetainHandling::SendIfNew,
+            false => RetainHandling::Send,
+        };
+        for filters in self.routes.filters().chunks(FILTERS_MAX) {
+            let mut packet = SubscribeBuf::new();
+            for &(filter, qos) in filters {
+                packet.push(
+                    filter,
+                    SubscriptionOptions {
+                        qos: qos.min(QOS_MAX),
+                        no_local: is_v5,
+                        retain_as_published: is_v5,
+                        retain_handling,
+                    },
+                );
+            }
+            self.client.subscribe_with(&packet, Properties::EMPTY, now_us, out);
+            self.subacks_due += 1;
+        }
+    }
+
+    /// A SUBACK came. Says whether it was the last.
+    pub(crate) fn subscribed(&mut self) -> bool {
+        self.subacks_due = self.subacks_due.saturating_sub(1);
+        self.is_subscribed = self.subacks_due == 0;
+        self.is_ready = self.is_subscribed;
+        self.is_ready
+    }
+
+    /// Acknowledges what waits for nothing any more.
+    pub(crate) fn acknowledge(&mut self, now_us: u64, out: &mut impl Sink) {
+        while let Some((packet_id, qos)) = self.sources.pop_done() {
+            self.client.acknowledge(packet_id, qos, now_us, out);
+        }
+    }
+
+    /// Whether messages were left to the broker and all others are settled: on a new connection
+    /// there is room for some of them.
+    pub(crate) fn is_to_be_renewed(&self) -> bool {
+        self.is_deferring && self.sources.is_empty()
+    }
+}
+
+/// What a packet said, apart from messages.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Nothing,
+    Connected { session_present: bool, limits: Limits },
+    Refused(ReasonCode),
+    Subscribed(Vec<u8>),
+    Acknowledged { tag: u64, reason: ReasonCode },
+    Disconnected(ReasonCode),
+}
+
+/// Hears one packet; what answers it goes out by the port.
+pub(crate) struct Ear<'a, S> {
+    pub(crate) out: &'a mut S,
+    limits: Limits,
+    pub(crate) heard: Heard,
+    /// Its reason string.
+    pub(crate) why: Option<String>,
+}
+
+impl<'a, S: Sink> Ear<'a, S> {
+    pub(crate) fn new(out: &'a mut S) -> Self {
+        Self { out, limits: Limits::NONE, heard: Heard::Nothing, why: None }
+    }
+}
+
+impl<S: Sink> Sink for Ear<'_, S> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.out.write(bytes);
+    }
+
+    fn packet(&mut self, packet: &Packet<'_>) {
+        let properties = match packet {
+            Packet::ConnAck(packet) => packet.properties,
+            Packet::SubAck(packet) => packet.properties,
+            Packet::PubAck(packet) | Packet::PubRec(packet) => packet.properties,
+            Packet::Disconnect(packet) => packet.properties,
+            _ => return,
+        };
+        for property in properties.iter() {
+            match property {
+                Property::ReasonString(text) => self.why = Some(text.to_owned()),
+                property => self.limits.note(property),
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.heard = match event {
+            Event::Connected { session_present } => {
+                Heard::Connected { session_present, limits: self.limits }
+            }
+            Event::Refused(reason) => Heard::Refused(reason),
+            Event::Subscribed { codes, .. } => Heard::Subscribed(codes.to_vec()),
+            Event::Acknowledged { tag, reason } => Heard::Acknowledged { tag, reason },
+            Event::Disconnected(reason) => Heard::Disconnected(reason),
+            // Messages are taken before they come here; nothing is unsubscribed.
+            Event::Message(_) | Event::Unsubscribed { .. } => return,
+        };
+    }
+}

@@ -1,0 +1,38 @@
+//! What the broker says of itself below `$SYS`: the `[sys]` table.
+
+mod events;
+
+pub(crate) use events::Events;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use weir_control::Sys;
+
+/// The `[sys]` table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SysConfig {
+    /// Seconds between two publications of figures below `$SYS/broker`, by Mosquitto's names:
+    /// [sys.md](sys.md). Only those that have changed are published, as retained messages. 0 is
+    /// never.
+    pub interval_s: u16,
+    /// Clients that come and go are said below `$SYS/brokers/NODE/clients`, as EMQX does: so many
+    /// in a second at most, of each thread. 0 is none.
+    pub client_events_per_s_max: u32,
+}
+
+impl SysConfig {
+    /// Of a shard; nothing if no event is said.
+    pub(crate) fn events(&self) -> Option<Box<Events>> {
+        let per_s_max = self.client_events_per_s_max;
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        (per_s_max > 0).then(|| Box::new(Events::new(host().trim(), per_s_max)))
+    }
+
+    /// What the control thread is told; nothing if it has nothing to publish.
+    pub(crate) fn setup(&self) -> Option<Sys> {
+        (self.interval_s > 0).then(|| Sys {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            interval: Duration::from_secs(self.interval_s.into()),
+        })
+    }
+}
