@@ -20,7 +20,7 @@ pub use bans::check_bans;
 pub(crate) use bans::{Bans, Network, Until, Whom};
 pub(crate) use files::Access;
 pub use files::FileError;
-pub use passwords::{BadLine, check_passwords, hash_password};
+pub use passwords::{BadLine, check_passwords};
 
 pub use users::{Unchanged as UserUnchanged, check_user_name, set_password};
 

@@ -33,8 +33,7 @@ mod worker;
 pub use admission::ProcessLimits;
 pub use auth::{
     AuthConfig, BadLine, FileError, UserUnchanged, Verifier, VerifierError, check_bans,
-    check_passwords, check_rights, check_user_name, hash_password, scram_client_final,
-    set_password,
+    check_passwords, check_rights, check_user_name, scram_client_final, set_password,
 };
 pub use bridges::{
     BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,

@@ -15,7 +15,7 @@ use crate::config::{Change, Config, ConfigError, Opened, Plan};
 use crate::kept_file::KeptFile;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
-use letter::{Applied, Look};
+use letter::{Applied, Done, Look};
 use listening::Next;
 use std::collections::BTreeSet;
 use std::error::Error as _;
@@ -217,6 +217,11 @@ impl Reloader {
         }
     }
 
+    /// The broker is over: its listeners are gone, with the files of their sockets.
+    pub(crate) fn end(&self) {
+        self.running().listening.heard.clear();
+    }
+
     pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -330,7 +335,8 @@ impl Inner {
             let flow = flows.as_mut().and_then(Iterator::next);
             let (all, hasher) = (Arc::clone(&all), hashers.next());
             // A shard that has ended needs none.
-            let _ = to.send(ForShard { all, listeners, flow, hasher });
+            let done = Done(Arc::clone(&all));
+            let _ = to.send(ForShard { all, listeners, flow, hasher, done });
         }
         self.wakers.iter().for_each(Waker::wake);
         if !wait_max.is_zero() && !all.applied.wait(shards, wait_max) {

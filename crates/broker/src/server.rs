@@ -449,6 +449,13 @@ impl Server {
     }
 }
 
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whoever may still ask for a reload does not keep the files of sockets.
+        self.reloader.end();
+    }
+}
+
 /// Listens wherever a configuration says, with what is spoken there.
 fn listen(
     config: &Config,

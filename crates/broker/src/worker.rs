@@ -101,7 +101,7 @@ impl Worker {
 
     /// Goes by a configuration that was read again.
     fn take_up(&mut self, reload: ForShard, reactor: &mut Reactor) {
-        let ForShard { all, listeners, flow, hasher } = reload;
+        let ForShard { all, listeners, flow, hasher, done: _done } = reload;
         if let Some(settings) = &all.settings {
             for (id, transport) in &settings.transports {
                 reactor.set_transport(*id, transport);
@@ -110,7 +110,7 @@ impl Worker {
             reactor.io().set_gather(settings.gather);
         }
         self.shell.take_up(flow, hasher);
-        self.shell.reload(Arc::clone(&all), reactor.io());
+        self.shell.reload(all, reactor.io());
         // Who comes by them goes by all the rest.
         for listener in listeners {
             let Listener { id, socket, transport, .. } = listener;
@@ -118,7 +118,6 @@ impl Worker {
                 tracing::error!(%error, "a thread cannot accept connections of a new listener");
             }
         }
-        all.applied.add();
     }
 
     /// How long the next turn may wait; `None` is for ever.

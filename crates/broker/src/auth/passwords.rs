@@ -201,7 +201,7 @@ pub fn check_passwords(text: &str) -> Result<(), BadLine> {
 ///
 /// # Errors
 /// What the system says of its random source.
-pub fn hash_password(password: &[u8]) -> std::io::Result<String> {
+pub(super) fn hash_password(password: &[u8]) -> std::io::Result<String> {
     let other = |error: password_hash::Error| std::io::Error::other(error.to_string());
     let mut salt = [0; 16];
     getrandom::fill(&mut salt)?;

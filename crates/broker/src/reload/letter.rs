@@ -59,6 +59,18 @@ pub(crate) struct ForShard {
     pub(crate) flow: Option<Option<Flow>>,
     /// Its way to the hasher, if that has just begun.
     pub(crate) hasher: Option<(HasherWay, Joint<Letter>)>,
+    /// Dropped when the shard goes by all of it, or has ended.
+    pub(crate) done: Done,
+}
+
+/// Counts a shard that goes by a reload when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Done(pub(super) Arc<Reload>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.applied.add();
+    }
 }
 
 /// A look at the certificates of all clients, which the shards take one by one.
@@ -95,7 +107,7 @@ pub(crate) struct Applied {
 
 impl Applied {
     /// One more does.
-    pub(crate) fn add(&self) {
+    fn add(&self) {
         *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.more.notify_all();
     }

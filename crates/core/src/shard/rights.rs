@@ -43,8 +43,10 @@ impl Unwelcome {
 
 impl Shard {
     /// Has clients publish and read what this policy lets them, and no more. It holds at once for
-    /// those that are connected, once the first was set before any client came.
+    /// those that are connected; those that came before the first one count as nobody
+    /// ([`Shard::know_users`]).
     pub fn set_policy(&mut self, policy: Arc<Policy>) {
+        self.know_users();
         self.clients.set_policy(policy);
     }
 

@@ -76,14 +76,13 @@ fn other_bounds_hold_for_the_next_message() {
 }
 
 #[test]
-fn who_came_before_users_were_known_is_nobody() {
+fn who_came_before_there_were_rights_is_nobody() {
     let mut net = Net::new(1);
     let early = net.join("early", Ask::default());
     let mut policy = PolicyBuilder::default();
     policy.rule(Some("ann"), Grant::ReadWrite, "a").unwrap();
     net.subscribe(early, "a", QoS::AtMostOnce);
     net.read(early);
-    net.shards[0].know_users();
     net.shards[0].set_policy(Arc::new(policy.build()));
     net.publish(early, "a", QoS::AtMostOnce, 0, "x");
     assert_eq!(net.read(early), [] as [&str; 0]);

@@ -259,6 +259,7 @@ fn a_check_says_what_each_part_takes() {
 #[test]
 fn a_hundred_reloads_under_load_lose_nothing() {
     let mut live = Live::start(LISTEN);
+    std::fs::write(live.path("rights"), "topic readwrite #\n").unwrap();
     let address = live.broker.address.clone();
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let load = std::thread::spawn(move || {
@@ -277,20 +278,24 @@ fn a_hundred_reloads_under_load_lose_nothing() {
     let begin = Instant::now();
     let (mut longest, extra) = (Duration::ZERO, free());
     for round in 0..100 {
-        let more = match round % 5 {
+        let more = match round % 9 {
             0 => format!("[limits]\nqueue_messages_max = {}\n", 10 + round),
             1 => format!("[process]\nconnections_max = {}\n", 10 + round),
             2 => format!("[[listener]]\naddress = \"127.0.0.1:{extra}\"\n"),
             3 => format!("[[flow]]\nname = \"r{round}\"\nfrom = \"x\"\nto = \"y\"\n"),
-            _ => "[limits]\nqueue_messages_max = 0\n".to_owned(),
+            4 => "[limits]\nqueue_messages_max = 0\n".to_owned(),
+            5 => "[[share]]\nprefix = \"\"\nstrategy = \"hash\"\n".to_owned(),
+            6 => format!("[log]\nlevel = \"info,x{round}=warn\"\n"),
+            7 => "[auth]\nallow_anonymous = true\nacl_file = \"{}/rights\"\n".to_owned(),
+            _ => "[features]\nretain = false\n".to_owned(),
         };
         let start = Instant::now();
         let (said, code) = live.reload(&format!("{LISTEN}{more}"));
         longest = longest.max(start.elapsed());
-        assert_eq!(code, Some(if round % 5 == 4 { 2 } else { 0 }), "{said}");
+        assert_eq!(code, Some(if round % 9 == 4 { 2 } else { 0 }), "{said}");
         let config = said_config(&live);
         // A wrong file leaves the rules of the one before.
-        assert_eq!(config.contains("[[flow]]"), round % 5 >= 3, "{round}: {config}");
+        assert_eq!(config.contains("[[flow]]"), [3, 4].contains(&(round % 9)), "{round}: {config}");
     }
     tell.send(()).unwrap();
     let messages = load.join().unwrap();
