@@ -40,7 +40,8 @@ pub const SECTIONS: &[Section] = &[
         "limits",
         "New connections, new sessions and new messages. What is there already stays, also \
         over a bound. Of `packet_bytes_max`, `receive_maximum` and `topic_alias_maximum`, clients \
-        that connect are told the new value, and the highest that any was told is held.",
+        that connect are told the new value, and the highest that any was told is held. \
+         A longer packet than files of the store have room for takes a restart.",
     ),
     restart("limits.client_share_percent", "Tables of who has what are made for it."),
     live("process", "New connections. Who is counted is counted on."),

@@ -17,6 +17,9 @@ const PER_SECOND_MAX: u32 = 100;
 /// nobody from the page, and more, as a page is a dozen of them.
 const FILES_PER_SECOND_MAX: u32 = 500;
 
+/// What viewers are not shown: who could be guessed at and what for, and what clients send.
+const FOR_ADMINS: &[&str] = &["/api/v1/users", "/api/v1/acl", "/api/v1/traces"];
+
 pub(crate) struct Guests {
     tokens: TokenBook,
     /// Whether `/metrics` is for everybody.
@@ -100,10 +103,10 @@ pub(super) async fn admit(
     }
     let Some((_, owner)) = owner else { return who_are_you() };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
-    let shows_payloads = request.uri().path().starts_with("/api/v1/traces");
-    if (!is_look || shows_payloads) && owner.role < Role::Admin {
+    let is_of_admins = FOR_ADMINS.iter().any(|path| request.uri().path().starts_with(path));
+    if (!is_look || is_of_admins) && owner.role < Role::Admin {
         let text = match is_look {
-            true => "this token is a viewer's: a trace shows what clients send, to an admin alone",
+            true => "this token is a viewer's: users, rights and traces are shown to admins",
             false => "this token is a viewer's: it may look, and change nothing",
         };
         return Problem::new(StatusCode::FORBIDDEN, text).into_response();
