@@ -3,7 +3,9 @@
 
 use crate::support::asked::{Asked, said as told};
 use crate::support::blocking::Blocking;
+use crate::support::certificates::Authority;
 use crate::support::mqtt::Peer;
+use crate::support::served::serve;
 use crate::support::{Broker, tool};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -91,6 +93,34 @@ fn two_brokers_relay_in_each_direction_and_nothing_comes_back() {
     relays(&local.address, &remote.address);
     let mut here = subscriber(&local.address, "$SYS/broker/connection/+/state");
     assert_eq!(here.message().payload, "1");
+}
+
+/// Messages come by each transport, and not from whoever is not trusted.
+#[test]
+fn a_bridge_speaks_tls_and_websocket() {
+    for scheme in ["mqtts", "ws", "wss"] {
+        let (there, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (remote, url, authority) = serve(scheme, there.path());
+        let file = folder.path().join("weir.toml");
+        let start = |tls: String| {
+            let text = format!(
+                "listen = [\"127.0.0.1:0\"]\n[[bridge]]\nname = \"up\"\n\
+                 addresses = [{url:?}]\n{TOPICS}{tls}"
+            );
+            std::fs::write(&file, text).unwrap();
+            Broker::try_start(&["--config", file.to_str().unwrap()]).unwrap()
+        };
+        let mut local = start(format!("[bridge.tls]\nca = {:?}\n", authority.file()));
+        local.says("bridge connected");
+        drop(local);
+        if scheme != "ws" {
+            let other = Authority::new("others", there.path());
+            let mut local = start(format!("[bridge.tls]\nca = {:?}\n", other.file()));
+            let line = local.says("trying again");
+            assert!(line.contains("(see ca in [bridge.tls])"), "{line}");
+        }
+        drop(remote);
+    }
 }
 
 /// What is for clients that come by a listener is not for bridges.
