@@ -479,7 +479,6 @@ impl BridgeTopic {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Config;
 
     const BRIDGE: &str = r#"
