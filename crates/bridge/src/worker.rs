@@ -54,6 +54,10 @@ pub(crate) struct Worker<'a> {
     backoff: Backoff,
     /// Of the settings' dialects.
     dialect: usize,
+    /// How many of them the remote broker has refused by a word.
+    refused: usize,
+    /// CONNECT was written to the remote broker.
+    has_greeted: bool,
     /// A look whether the first place is there again.
     probe: Option<Token>,
     probe_due_us: Option<u64>,
@@ -122,6 +126,8 @@ impl<'a> Worker<'a> {
             turn: Turn::new(settings.remotes.len(), settings.is_round_robin),
             backoff: Backoff::new(&settings.retry, seed),
             dialect: 0,
+            refused: 0,
+            has_greeted: false,
             probe: None,
             probe_due_us: None,
         }
@@ -200,7 +206,7 @@ impl<'a> Worker<'a> {
 
     /// Connects to the remote broker.
     fn open_remote(&mut self, io: &mut Io) {
-        self.phase = Phase::Connect;
+        (self.phase, self.has_greeted) = (Phase::Connect, false);
         let place = self.place();
         let policy = Policy {
             transport: place.transport.clone(),
@@ -253,7 +259,10 @@ impl<'a> Worker<'a> {
                 self.leave_local(io);
                 self.open_remote(io);
             }
-            News::NotSpoken(dialect) => self.not_spoken(io, dialect),
+            News::NotSpoken(dialect) => {
+                self.refused = self.dialect + 1;
+                self.not_spoken(io, dialect);
+            }
             News::Broken(End::Local, Broken::Disconnected(ReasonCode::ServerShuttingDown, _)) => {
                 self.leave(io);
                 self.phase = Phase::Rest { until_us: u64::MAX };
@@ -311,7 +320,7 @@ impl<'a> Worker<'a> {
         let next = self.settings.dialects.get(self.dialect + 1).copied();
         self.drop_both(io);
         let Some(next) = next else {
-            self.dialect = 0;
+            (self.dialect, self.refused) = (0, 0);
             return self.rest(&format!("{} does not speak {dialect}", self.place().address));
         };
         let (bridge, remote) = (&self.settings.name, self.place().address.to_string());
@@ -347,7 +356,7 @@ impl<'a> Worker<'a> {
     fn ended(&mut self, io: &mut Io, error: &Error) {
         let is_new = matches!(error, Error::Unreachable { .. });
         // There are brokers that end a connection at a number that they do not know.
-        if is_new && self.dialect_now() == Dialect::Bridge311 {
+        if is_new && self.has_greeted && self.dialect_now() == Dialect::Bridge311 {
             return self.not_spoken(io, Dialect::Bridge311);
         }
         if is_new { self.failed(io, &error.to_string()) } else { self.lost(io, &error.to_string()) }
@@ -372,6 +381,8 @@ impl<'a> Worker<'a> {
         match was {
             Phase::Relay { since_us } => {
                 self.backoff.lasted(now_us().saturating_sub(since_us));
+                // It may only have seemed to refuse the others.
+                self.dialect = self.refused;
                 self.rest(error);
                 self.turn.lost();
             }
@@ -502,6 +513,7 @@ impl Handler for Worker<'_> {
         if self.probe == Some(token) {
             return self.go_back(io);
         }
+        self.has_greeted = true;
         let now_us = now_us();
         let (relay, mut ways) = self.parts(io);
         relay.open_remote(now_us, &mut ways);

@@ -41,7 +41,8 @@ pub struct BridgeConfig {
     #[serde(default)]
     pub version: BridgeVersion,
     /// Whether it says at MQTT 3.1.1 that it is a bridge, by the highest bit of the protocol's
-    /// number, as Mosquitto does. If the other broker does not know that, it is told no more.
+    /// number, as Mosquitto does; by default it does. If the other broker does not know that, it is
+    /// told no more.
     #[serde(default = "yes")]
     pub try_private: bool,
     /// Whether its session in the other broker ends with each connection: what is published there
@@ -52,27 +53,29 @@ pub struct BridgeConfig {
     /// says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_clean_start: Option<bool>,
-    /// After how much silence the other broker is asked whether it is there. 0 is never.
+    /// After how many seconds of silence the other broker is asked whether it is there; by default
+    /// 60. 0 is never.
     #[serde(default = "keep_alive_s")]
     pub keep_alive_s: u16,
-    /// Messages of QoS 1 and 2 that may be on their way in each direction. What the other broker
+    /// Messages of QoS 1 that may be on their way in each direction, by default 1,000. What a broker
     /// takes may be less.
     #[serde(default = "in_flight_max")]
     pub in_flight_max: u16,
     /// When it is connected.
     #[serde(default)]
     pub start: BridgeStart,
-    /// Messages of QoS 1 and 2 that have to wait before a lazy bridge connects.
+    /// Messages of QoS 1 that have to wait before a lazy bridge connects; by default 10.
     #[serde(default = "threshold")]
     pub threshold: u16,
-    /// How long a lazy bridge stays connected while there is nothing to relay.
+    /// How long a lazy bridge stays connected while there is nothing to relay, in seconds; by
+    /// default 60.
     #[serde(default = "idle_s")]
     pub idle_s: u32,
-    /// How long it rests at first before it tries to connect again, less up to a half by chance.
-    /// Each rest is twice the one before.
+    /// How long it rests at first before it tries to connect again, in milliseconds, less up to a
+    /// half by chance; by default 1,000. Each rest is twice the one before.
     #[serde(default = "retry_ms_min")]
     pub retry_ms_min: u32,
-    /// How long it rests at most.
+    /// How long it rests at most, in milliseconds; by default 30,000.
     #[serde(default = "retry_ms_max")]
     pub retry_ms_max: u32,
     /// Where a retained message says whether it is connected, by `1` or `0`.
@@ -82,7 +85,7 @@ pub struct BridgeConfig {
     /// identifier in the other broker, as Mosquitto has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notification_topic: Option<String>,
-    /// Whether what is retained here is relayed so that it is retained there.
+    /// Whether what is retained here is relayed so that it is retained there; by default it is.
     #[serde(default = "yes")]
     pub outgoing_retain: bool,
     /// A `[bridge.tls]` table: how TLS is spoken to addresses that begin with `mqtts://` or

@@ -3,7 +3,9 @@
 
 use crate::support::asked::{Asked, said as told};
 use crate::support::blocking::Blocking;
+use crate::support::certificates::Authority;
 use crate::support::mqtt::Peer;
+use crate::support::served::serve;
 use crate::support::{Broker, tool};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -93,6 +95,34 @@ fn two_brokers_relay_in_each_direction_and_nothing_comes_back() {
     assert_eq!(here.message().payload, "1");
 }
 
+/// Messages come by each transport, and not from whoever is not trusted.
+#[test]
+fn a_bridge_speaks_tls_and_websocket() {
+    for scheme in ["mqtts", "ws", "wss"] {
+        let (there, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (remote, url, authority) = serve(scheme, there.path());
+        let file = folder.path().join("weir.toml");
+        let start = |tls: String| {
+            let text = format!(
+                "listen = [\"127.0.0.1:0\"]\n[[bridge]]\nname = \"up\"\n\
+                 addresses = [{url:?}]\n{TOPICS}{tls}"
+            );
+            std::fs::write(&file, text).unwrap();
+            Broker::try_start(&["--config", file.to_str().unwrap()]).unwrap()
+        };
+        let mut local = start(format!("[bridge.tls]\nca = {:?}\n", authority.file()));
+        local.says("bridge connected");
+        drop(local);
+        if scheme != "ws" {
+            let other = Authority::new("others", there.path());
+            let mut local = start(format!("[bridge.tls]\nca = {:?}\n", other.file()));
+            let line = local.says("trying again");
+            assert!(line.contains("(see ca in [bridge.tls])"), "{line}");
+        }
+        drop(remote);
+    }
+}
+
 /// What is for clients that come by a listener is not for bridges.
 #[test]
 fn a_bridge_needs_no_rights_and_nobody_else_can_be_it() {
@@ -151,10 +181,12 @@ fn mosquitto(folder: &Path, port: u16) -> Option<Process> {
 fn mosquitto_is_bridged_to_in_each_version() {
     for (version, dialect) in [("auto", "MQTT 5.0"), ("3.1.1", "MQTT 3.1.1 for bridges")] {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-        let Some(_mosquitto) = mosquitto(folder.path(), port) else { return };
         let remote = format!("127.0.0.1:{port}");
         let more = format!("version = {version:?}\nnotifications = \"both\"\nclient_id = \"me\"\n");
         let mut local = bridged(folder.path(), &remote, "", &more);
+        // Who is not there has not refused a version.
+        local.says("trying again");
+        let Some(_mosquitto) = mosquitto(folder.path(), port) else { return };
         assert!(local.says("bridge connected").contains(dialect));
         for address in [&local.address, &remote] {
             let mut watcher = subscriber(address, "$SYS/broker/connection/me/state");
