@@ -156,11 +156,7 @@ impl From<Answer> for weir_control::Answer {
                 Self::Clients(ClientPage { clients, behind: page.behind, next: page.next })
             }
             Answer::Client(client) => Self::Client(client.map(shown)),
-            Answer::Kicked(kicked) => Self::Kicked(match kicked {
-                Kicked::Ended => weir_control::Kicked::Ended,
-                Kicked::Absent => weir_control::Kicked::Absent,
-                Kicked::Unknown => weir_control::Kicked::Unknown,
-            }),
+            Answer::Kicked(kicked) => Self::Kicked(shown_kicked(kicked)),
             Answer::ClientEnded(was_there) => Self::ClientEnded(was_there),
             Answer::Subscriptions(page) => Self::Subscriptions(page.map(|page| SubscriptionPage {
                 subscriptions: page.subscriptions.into_iter().map(shown_subscription).collect(),
@@ -179,19 +175,14 @@ impl From<Answer> for weir_control::Answer {
             Answer::Drops(kept) => Self::Drops(kept.into_iter().map(Into::into).collect()),
             Answer::Trace(taken) => {
                 let Taken { events, dropped } = *taken;
-                let events = events.into_iter().map(trace::event).collect();
+                let events = events.iter().map(trace::event).collect();
                 Self::Trace(Traced { events, dropped })
             }
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }
             Answer::Partitions(partitions) => Self::Partitions(partitions),
-            Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(|why| match why {
-                NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
-                NotMoved::UnknownShard => weir_control::NotMoved::UnknownShard,
-                NotMoved::IsThere => weir_control::NotMoved::IsThere,
-                NotMoved::Logged => weir_control::NotMoved::Logged,
-            })),
+            Answer::Moved(moved) => Self::Moved(moved.map(|_| ()).map_err(not_moved)),
         }
     }
 }
@@ -216,17 +207,6 @@ impl From<ShardCounters> for Counters {
             rss_bytes,
             rss_bytes_max,
         } = counters;
-        let AdmissionStats {
-            refused_count,
-            refused_address,
-            refused_rate,
-            cut,
-            banned,
-            passwords_guessed_banned,
-            flapping_banned,
-            strangers,
-            carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
-        } = admission;
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
             ("answers_dropped", answers_dropped),
@@ -258,30 +238,18 @@ impl From<ShardCounters> for Counters {
                 histogram("latency", &latency),
                 histogram("turn_length", &io.turn_lengths),
             ],
-            process: [
-                ("refused_count", refused_count),
-                ("refused_address", refused_address),
-                ("refused_rate", refused_rate),
-                ("cut", cut),
-                ("banned", banned),
-                ("passwords_guessed_banned", passwords_guessed_banned),
-                ("flapping_banned", flapping_banned),
-                ("cut_strangers", strangers),
-                ("connections_tcp", on_tcp),
-                ("connections_tls", on_tls),
-                ("connections_websocket", on_websocket),
-                ("connections_secure_websocket", on_secure_websocket),
-                ("connections_unix", on_unix),
-                ("handshakes_full", handshakes_full),
-                ("handshakes_resumed", handshakes_resumed),
-                ("handshakes_failed", handshakes_failed),
-                ("log_lines_lost", log.lost),
-                ("rss_bytes", rss_bytes),
-                ("rss_bytes_max", rss_bytes_max),
-            ]
-            .into_iter()
-            .chain(of_access)
-            .collect(),
+            process: of_admission(admission)
+                .into_iter()
+                .chain([
+                    ("handshakes_full", handshakes_full),
+                    ("handshakes_resumed", handshakes_resumed),
+                    ("handshakes_failed", handshakes_failed),
+                    ("log_lines_lost", log.lost),
+                    ("rss_bytes", rss_bytes),
+                    ("rss_bytes_max", rss_bytes_max),
+                ])
+                .chain(of_access)
+                .collect(),
         }
     }
 }
@@ -297,6 +265,52 @@ fn shown_bridge(state: BridgeState) -> Bridge {
         last_error,
         counters: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         ..Bridge::default()
+    }
+}
+
+fn of_admission(stats: AdmissionStats) -> [(&'static str, u64); 13] {
+    let AdmissionStats {
+        refused_count,
+        refused_address,
+        refused_rate,
+        cut,
+        banned,
+        passwords_guessed_banned,
+        flapping_banned,
+        strangers,
+        carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
+    } = stats;
+    [
+        ("refused_count", refused_count),
+        ("refused_address", refused_address),
+        ("refused_rate", refused_rate),
+        ("cut", cut),
+        ("banned", banned),
+        ("passwords_guessed_banned", passwords_guessed_banned),
+        ("flapping_banned", flapping_banned),
+        ("cut_strangers", strangers),
+        ("connections_tcp", on_tcp),
+        ("connections_tls", on_tls),
+        ("connections_websocket", on_websocket),
+        ("connections_secure_websocket", on_secure_websocket),
+        ("connections_unix", on_unix),
+    ]
+}
+
+fn shown_kicked(kicked: Kicked) -> weir_control::Kicked {
+    match kicked {
+        Kicked::Ended => weir_control::Kicked::Ended,
+        Kicked::Absent => weir_control::Kicked::Absent,
+        Kicked::Unknown => weir_control::Kicked::Unknown,
+    }
+}
+
+fn not_moved(why: NotMoved) -> weir_control::NotMoved {
+    match why {
+        NotMoved::UnderWay | NotMoved::NotLeader => weir_control::NotMoved::UnderWay,
+        NotMoved::UnknownShard => weir_control::NotMoved::UnknownShard,
+        NotMoved::IsThere => weir_control::NotMoved::IsThere,
+        NotMoved::Logged => weir_control::NotMoved::Logged,
     }
 }
 

@@ -338,8 +338,8 @@ impl Server {
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let gather = Duration::from_millis(config.gather_ms.into());
-            let io = config.io.into();
-            workers.push(Worker::new(shell, shared?, (waker, io), (asked, reloads), gather));
+            let of = (waker, config.io.into());
+            workers.push(Worker::new(shell, shared?, of, (asked, reloads), gather));
         }
         self.reloader.begin(Mesh { addresses, secret });
         Ok((workers, letters, way, generations))

@@ -195,11 +195,11 @@ impl Traces {
     /// Notes what is known of a connection's client now, where the rest was known before.
     pub(crate) fn meet_again(&mut self, conn: ConnKey, client_id: &str, user: Option<&str>) {
         let Some(before) = self.peers.get(&conn) else {
-            let of = |wanted: &Wanted| wanted.is_of(client_id, user, None);
-            let bits = bits(&self.wanted, of);
-            return if bits != 0 {
-                self.set_mark(conn, bits | self.mark(conn))
-            };
+            let bits = bits(&self.wanted, |wanted| wanted.is_of(client_id, user, None));
+            if bits != 0 {
+                self.set_mark(conn, bits | self.mark(conn));
+            }
+            return;
         };
         let (client_id, user) = (client_id.into(), user.map(Into::into));
         let party = Party { client_id, user, ..(**before).clone() };

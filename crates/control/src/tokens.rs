@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Look at everything, and change nothing.
+    /// Look at everything but traces, and change nothing.
     Viewer,
     /// Everything.
     Admin,

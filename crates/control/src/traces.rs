@@ -1,8 +1,8 @@
 //! Traces: what some clients and the broker say to each other, while somebody looks.
 //!
-//! The shards copy packets, and a task takes them while a trace goes on ([`crate::tracer`]). What it
-//! has taken is kept here, as lines of JSON, until the trace is deleted or another needs its place.
-//! A trace ends by its time or its size.
+//! The shards copy packets, and a task takes them while a trace goes on ([`crate::tracer`]). What
+//! it has taken is kept here, as lines of JSON, until the trace is deleted or another needs its
+//! place. A trace ends by its time or its size.
 
 use serde_json::{Map, Value};
 use std::sync::{Mutex, MutexGuard, PoisonError};

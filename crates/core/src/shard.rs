@@ -155,7 +155,6 @@ impl Shard {
 
     /// The counters.
     pub fn stats(&self) -> Stats {
-        let [subscriptions, shared_subscriptions] = self.filters.subscriptions();
         Stats {
             sessions: self.clients.len() as u64,
             retained: self.retained.len() as u64,
@@ -163,8 +162,6 @@ impl Shard {
             condition_checks: self.filters.conditions.checks(),
             conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
-            subscriptions: subscriptions as u64,
-            shared_subscriptions: shared_subscriptions as u64,
             records_logged: self.log.records(),
             log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,

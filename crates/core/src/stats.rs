@@ -1,5 +1,6 @@
 //! Counters of one shard.
 
+use crate::routing::News;
 use std::fmt;
 use weir_wire::{QoS, ReasonCode, Version};
 
@@ -249,6 +250,15 @@ impl Stats {
                 self.publishes_out_qos2,
             ),
             ..self
+        }
+    }
+
+    /// The count of subscriptions that have such news for other shards: shared ones always have
+    /// some.
+    pub(crate) fn subscriptions_like(&mut self, news: Option<&News>) -> &mut u64 {
+        match news {
+            Some(News::Member(..)) => &mut self.shared_subscriptions,
+            Some(News::Interest(_)) | None => &mut self.subscriptions,
         }
     }
 }

@@ -198,13 +198,12 @@ impl Output<'_> {
     }
 
     fn counters(&self, shard: &Shard, answers_dropped: u64) -> ShardCounters {
-        let (stats, admission) = (shard.stats(), self.guard.admission().stats);
         let (rss_bytes, rss_bytes_max) = self.guard.memory.bytes();
         ShardCounters {
-            stats,
+            stats: shard.stats(),
             answers_dropped,
             io: self.io.stats(),
-            admission,
+            admission: self.guard.admission().stats,
             log: self.guard.log.counts(),
             passwords: self.guard.auth.password_counts(),
             access: self.guard.auth.access_counts(),

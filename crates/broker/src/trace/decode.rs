@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use weir_control::TraceEvent;
 use weir_wire::packet::{Ack, Connect, Publish, SubscribeFilters, Will};
 use weir_wire::{
-    FRAME_HEADER_BYTES_MAX, Frame, Packet, PacketKind, Properties, Property, QoS, ReasonCode,
-    Version,
+    FRAME_HEADER_BYTES_MAX, Frame, Packet, PacketId, PacketKind, Properties, Property, QoS,
+    ReasonCode, Version,
 };
 
 /// What stands for what nobody is shown.
 const HIDDEN: &str = "(hidden)";
 
 /// An event as it is shown.
-pub(crate) fn event(copied: Copied) -> TraceEvent {
+pub(crate) fn event(copied: &Copied) -> TraceEvent {
     let party = copied.party.as_deref();
     let text = |text: Option<&str>| text.map(str::to_owned);
     TraceEvent {
@@ -28,7 +28,7 @@ pub(crate) fn event(copied: Copied) -> TraceEvent {
         address: party.and_then(|party| party.address).map(|address| address.to_string()),
         packet: copied.kind.map_or("none", kind_name),
         bytes: copied.packet_bytes as u64,
-        fields: fields(&copied),
+        fields: fields(copied),
     }
 }
 
@@ -191,7 +191,7 @@ fn of_publish(publish: &Publish<'_>, payload_bytes: usize) -> Value {
         "qos": publish.qos as u8,
         "retain": publish.retain,
         "dup": (publish.qos != QoS::AtMostOnce).then_some(publish.dup),
-        "packet_id": publish.packet_id.map(|packet_id| packet_id.value()),
+        "packet_id": publish.packet_id.map(PacketId::value),
         "payload": payload,
         "payload_encoding": payload_encoding,
         "payload_bytes": payload_bytes,
@@ -228,19 +228,13 @@ fn of_properties(properties: Properties<'_>) -> Option<Value> {
     let mut all = Map::new();
     for property in properties.iter() {
         let (name, value) = of_property(property);
-        match (all.get_mut(name), value) {
-            (Some(Value::Array(values)), value) => values.push(value),
-            (None, value @ Value::Array(_)) | (None, value @ Value::Number(_)) => {
-                let may_come_again = matches!(
-                    property,
-                    Property::UserProperty(..) | Property::SubscriptionIdentifier(_)
-                );
-                let value = if may_come_again { json!([value]) } else { value };
-                all.insert(name.to_owned(), value);
+        match property {
+            // These may come several times.
+            Property::UserProperty(..) | Property::SubscriptionIdentifier(_) => {
+                let values = all.entry(name).or_insert_with(|| json!([]));
+                values.as_array_mut().into_iter().for_each(|values| values.push(value.clone()));
             }
-            (_, value) => {
-                all.insert(name.to_owned(), value);
-            }
+            _ => _ = all.insert(name.to_owned(), value),
         }
     }
     (!all.is_empty()).then_some(Value::Object(all))

@@ -47,7 +47,7 @@ fn shown(traces: &mut Traces, bytes: &[u8]) -> Vec<Value> {
 fn taken(traces: &mut Traces) -> Vec<Value> {
     traces.settle(|_| None);
     let events = traces.take().events;
-    events.into_iter().map(|copied| serde_json::to_value(event(copied)).unwrap()).collect()
+    events.iter().map(|copied| serde_json::to_value(event(copied)).unwrap()).collect()
 }
 
 fn publish<'a>(topic: &'a str, payload: &'a [u8]) -> Packet<'a> {

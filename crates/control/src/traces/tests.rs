@@ -71,9 +71,9 @@ fn the_line_that_has_no_room_ends_a_trace() {
 fn shards_hear_of_the_beginning_and_the_end_until_they_have_heard() {
     let traces = [None, Some(Trace { phase: Phase::New, ..trace(7, 500) }), None, None];
     let (mut book, now) = (Book { traces, ..Book::default() }, Instant::now());
-    let begins = (7, TraceWish::Start { slot: 1, of: of("c") });
-    assert_eq!(book.wishes(now), [begins.clone()]);
-    assert_eq!(book.wishes(now), [begins], "nobody has heard");
+    let begins = [(7, TraceWish::Start { slot: 1, of: of("c") })];
+    assert_eq!(book.wishes(now), begins);
+    assert_eq!(book.wishes(now), begins, "nobody has heard");
     book.heard(7, true);
     assert_eq!(book.wishes(now), []);
     let later = now + Duration::from_secs(61);

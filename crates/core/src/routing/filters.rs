@@ -154,8 +154,6 @@ pub(crate) struct Filters {
     pub(crate) conditions: Conditions,
     /// Filters without wildcards, by their text.
     by_text: HashTable<FilterId>,
-    /// Of sessions of this shard: those that are not shared, and those that are.
-    subscriptions: [usize; 2],
     pub(super) wildcards: Wildcards,
     hasher: FixedState,
     /// There are other shards to tell.
@@ -174,7 +172,6 @@ impl Filters {
             filters: Pages::default(),
             conditions: Conditions::new(seed),
             by_text: HashTable::new(),
-            subscriptions: [0; 2],
             wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
@@ -372,7 +369,6 @@ impl Filters {
             }
         };
         let position = position as u32;
-        self.subscriptions[usize::from(matches!(list, List::Group(_)))] += 1;
         let record = SubscriptionRecord { filter: id, list: key, position };
         records.push(record, |record| self.weigh(record));
         Subscribed { is_new: true, news }
@@ -404,8 +400,6 @@ impl Filters {
         &mut self,
         record: SubscriptionRecord,
     ) -> (Option<SessionKey>, Option<News>) {
-        let is_shared = matches!(record.list(), List::Group(_));
-        self.subscriptions[usize::from(is_shared)] -= 1;
         let entry = &mut self.filters[record.filter.at()];
         let at = record.position as usize;
         let (moved, gone) = match record.list() {
@@ -542,11 +536,6 @@ impl Filters {
     /// How many probes a search takes for filters with wildcards.
     pub(crate) fn shapes(&self) -> usize {
         self.wildcards.shapes()
-    }
-
-    /// How many subscriptions this shard's sessions have: not shared, and shared.
-    pub(crate) fn subscriptions(&self) -> [usize; 2] {
-        self.subscriptions
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -210,6 +210,7 @@ impl Shard {
     /// Takes a subscription out of the index, whose record its session has no more.
     fn end_subscription(&mut self, record: SubscriptionRecord, sink: &mut impl Sink) {
         let (moved, gone) = self.filters.unsubscribe(record);
+        *self.stats.subscriptions_like(gone.as_ref()) -= 1;
         if let Some(moved) = moved {
             self.clients[moved].cold().subscriptions.moved(record);
         }

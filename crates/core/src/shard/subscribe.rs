@@ -271,7 +271,7 @@ impl Shard {
         round: u64,
         sink: &mut impl Sink,
     ) -> Subscribed {
-        let Self { clients, filters, .. } = self;
+        let Self { clients, filters, stats, .. } = self;
         clients.subscribed(key, name.topic.filter);
         let Session { client_id, cold, address, .. } = &mut clients[key];
         let who = Who { client_id, address: *address };
@@ -280,6 +280,7 @@ impl Shard {
         let may_move = name.encoded.is_none() && !filters.conditions.is_empty();
         let old = if may_move { filters.position(name, records) } else { None };
         let mut subscribed = filters.subscribe(name, condition, who, subscriber, round, records);
+        *stats.subscriptions_like(subscribed.news.as_ref()) += u64::from(subscribed.is_new);
         if let Some(old) = old
             && subscribed.is_new
         {

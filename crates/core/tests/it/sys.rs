@@ -18,15 +18,13 @@ fn say(net: &mut Net, shard: usize, topic: &str, payload: &str) -> Result<(), No
 #[test]
 fn it_is_told_on_every_shard_and_kept_for_whoever_comes_later() {
     let mut net = Net::new(3);
-    let readers: Vec<_> = (0..6)
-        .map(|at| {
-            let peer = net.join(&format!("r{at}"), Ask::default());
-            net.subscribe(peer, "$SYS/#", QoS::AtLeastOnce);
-            net.subscribe(peer, "#", QoS::AtLeastOnce);
-            net.read(peer);
-            peer
-        })
-        .collect();
+    let readers: Vec<_> = (0..6).map(|at| net.join(&format!("r{at}"), Ask::default())).collect();
+    for &peer in &readers {
+        net.subscribe(peer, "$SYS/#", QoS::AtLeastOnce);
+        net.subscribe(peer, "#", QoS::AtLeastOnce);
+        net.deliver_mail();
+        net.read(peer);
+    }
     assert_eq!(say(&mut net, 1, UPTIME, "7 seconds"), Ok(()));
     for peer in readers {
         assert_eq!(net.read(peer), [format!("PUBLISH {UPTIME} q0 7 seconds")]);
