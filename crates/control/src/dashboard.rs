@@ -48,6 +48,13 @@ const FILES: &[File] = &[
         kind: JS,
         text: include_str!("dashboard/websocket.js"),
     },
+    File { path: "/dashboard/users.js", kind: JS, text: include_str!("dashboard/users.js") },
+    File { path: "/dashboard/trace.js", kind: JS, text: include_str!("dashboard/trace.js") },
+    File {
+        path: "/dashboard/listeners.js",
+        kind: JS,
+        text: include_str!("dashboard/listeners.js"),
+    },
 ];
 
 /// Whether a file of the page is there.
