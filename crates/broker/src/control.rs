@@ -216,17 +216,6 @@ impl From<ShardCounters> for Counters {
             rss_bytes,
             rss_bytes_max,
         } = counters;
-        let AdmissionStats {
-            refused_count,
-            refused_address,
-            refused_rate,
-            cut,
-            banned,
-            passwords_guessed_banned,
-            flapping_banned,
-            strangers,
-            carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
-        } = admission;
         let of_access = access.iter().flat_map(|counts| counts.by_name());
         let of_shell = [
             ("answers_dropped", answers_dropped),
@@ -259,19 +248,6 @@ impl From<ShardCounters> for Counters {
                 histogram("turn_length", &io.turn_lengths),
             ],
             process: [
-                ("refused_count", refused_count),
-                ("refused_address", refused_address),
-                ("refused_rate", refused_rate),
-                ("cut", cut),
-                ("banned", banned),
-                ("passwords_guessed_banned", passwords_guessed_banned),
-                ("flapping_banned", flapping_banned),
-                ("cut_strangers", strangers),
-                ("connections_tcp", on_tcp),
-                ("connections_tls", on_tls),
-                ("connections_websocket", on_websocket),
-                ("connections_secure_websocket", on_secure_websocket),
-                ("connections_unix", on_unix),
                 ("handshakes_full", handshakes_full),
                 ("handshakes_resumed", handshakes_resumed),
                 ("handshakes_failed", handshakes_failed),
@@ -280,6 +256,7 @@ impl From<ShardCounters> for Counters {
                 ("rss_bytes_max", rss_bytes_max),
             ]
             .into_iter()
+            .chain(admission.by_name())
             .chain(of_access)
             .collect(),
         }
