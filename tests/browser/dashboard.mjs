@@ -110,6 +110,41 @@ const bans = async (client, me) => {
   await me.come("#ban-list p", "Nobody is banned.");
 };
 
+const users = async (client, me) => {
+  await me.click("#views a", "Users");
+  await me.write("#user-name", "bob");
+  await me.write("#user-password", "a long one");
+  await me.enter();
+  await me.click("#user-list a", "bob");
+  await me.come("#h-rights", "Rights of bob");
+  seen.rights = await evaluate(client, "id('rights').placeholder");
+  await everywhere(client, "users");
+  await me.click("#user-remove");
+  await me.click("#sure-yes");
+  await me.come("#user-state", "bob is no user any more.");
+};
+
+// The packets that come while somebody looks elsewhere are there when they are back.
+const traces = async (client, me) => {
+  await me.click("#views a", "Trace");
+  await evaluate(client, "id('trace-kind').value = 'topic'");
+  await me.write("#trace-name", "plant/#");
+  await me.enter();
+  await me.come("#trace-list a", "topic plant/#");
+  await me.click("#views a", "Publish");
+  await me.write("#topic", "plant/command");
+  await evaluate(client, "id('published').textContent = ''");
+  await me.click("#send");
+  await me.come("#published.good");
+  await me.click("#views a", "Trace");
+  await me.click("#trace-list a", "topic plant/#");
+  await me.come("#trace-lines td", "PUBLISH");
+  seen.traced = await me.read("#trace-lines tbody");
+  await everywhere(client, "trace");
+  await me.click("#trace-list button", "End");
+  await me.come("#trace-list p", "No trace goes on.");
+};
+
 const overWebSocket = async (client, me) => {
   await me.click("#views a", "WebSocket");
   await me.write("#ws-url", options.websocket);
@@ -194,6 +229,11 @@ const use = async (client, me) => {
   await losses(client, me);
   await bans(client, me);
   await overWebSocket(client, me);
+  await users(client, me);
+  await traces(client, me);
+  await me.click("#views a", "Listeners");
+  await me.come("#listener-list td", "MQTT over WebSocket");
+  await everywhere(client, "listeners");
   await me.click("#views a", "Overview");
   await me.until("document.querySelectorAll('.uplot').length === 7", "the charts");
   seen.about = await me.read("#about");
@@ -225,8 +265,9 @@ const use = async (client, me) => {
 
 try {
   await inChromium(options.browser, [], async (client) => {
-    // A browser's log has a line for each status that is no success: the unknown token's.
-    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
+    // A browser's log has a line for each status that is no success: the unknown token's, and that of
+    // rights without a file of them, and that of a trace that has ended.
+    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && entry.url.endsWith("/rights")) || (entry.text.includes("404") && entry.url.includes("/events?")) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
     await screen(client, VIEWS[0]);
     const loaded = client.Page.loadEventFired();
     await client.Page.navigate({ url });

@@ -141,6 +141,38 @@ pub(crate) struct AdmissionStats {
     pub(crate) carried: [u64; CARRIERS],
 }
 
+impl AdmissionStats {
+    /// Each with its name.
+    pub(crate) fn by_name(self) -> [(&'static str, u64); 13] {
+        let Self {
+            refused_count,
+            refused_address,
+            refused_rate,
+            cut,
+            banned,
+            passwords_guessed_banned,
+            flapping_banned,
+            strangers,
+            carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
+        } = self;
+        [
+            ("refused_count", refused_count),
+            ("refused_address", refused_address),
+            ("refused_rate", refused_rate),
+            ("cut", cut),
+            ("banned", banned),
+            ("passwords_guessed_banned", passwords_guessed_banned),
+            ("flapping_banned", flapping_banned),
+            ("cut_strangers", strangers),
+            ("connections_tcp", on_tcp),
+            ("connections_tls", on_tls),
+            ("connections_websocket", on_websocket),
+            ("connections_secure_websocket", on_secure_websocket),
+            ("connections_unix", on_unix),
+        ]
+    }
+}
+
 /// Where a connection is: its shard and the shell's token there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {

@@ -238,18 +238,18 @@ impl From<ShardCounters> for Counters {
                 histogram("latency", &latency),
                 histogram("turn_length", &io.turn_lengths),
             ],
-            process: of_admission(admission)
-                .into_iter()
-                .chain([
-                    ("handshakes_full", handshakes_full),
-                    ("handshakes_resumed", handshakes_resumed),
-                    ("handshakes_failed", handshakes_failed),
-                    ("log_lines_lost", log.lost),
-                    ("rss_bytes", rss_bytes),
-                    ("rss_bytes_max", rss_bytes_max),
-                ])
-                .chain(of_access)
-                .collect(),
+            process: [
+                ("handshakes_full", handshakes_full),
+                ("handshakes_resumed", handshakes_resumed),
+                ("handshakes_failed", handshakes_failed),
+                ("log_lines_lost", log.lost),
+                ("rss_bytes", rss_bytes),
+                ("rss_bytes_max", rss_bytes_max),
+            ]
+            .into_iter()
+            .chain(admission.by_name())
+            .chain(of_access)
+            .collect(),
         }
     }
 }
@@ -266,35 +266,6 @@ fn shown_bridge(state: BridgeState) -> Bridge {
         counters: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         ..Bridge::default()
     }
-}
-
-fn of_admission(stats: AdmissionStats) -> [(&'static str, u64); 13] {
-    let AdmissionStats {
-        refused_count,
-        refused_address,
-        refused_rate,
-        cut,
-        banned,
-        passwords_guessed_banned,
-        flapping_banned,
-        strangers,
-        carried: [on_tcp, on_tls, on_websocket, on_secure_websocket, on_unix],
-    } = stats;
-    [
-        ("refused_count", refused_count),
-        ("refused_address", refused_address),
-        ("refused_rate", refused_rate),
-        ("cut", cut),
-        ("banned", banned),
-        ("passwords_guessed_banned", passwords_guessed_banned),
-        ("flapping_banned", flapping_banned),
-        ("cut_strangers", strangers),
-        ("connections_tcp", on_tcp),
-        ("connections_tls", on_tls),
-        ("connections_websocket", on_websocket),
-        ("connections_secure_websocket", on_secure_websocket),
-        ("connections_unix", on_unix),
-    ]
 }
 
 fn shown_kicked(kicked: Kicked) -> weir_control::Kicked {

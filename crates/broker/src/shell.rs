@@ -145,12 +145,6 @@ impl Guard {
         self.forget_rate(conn.0);
         self.forget_traced(conn);
     }
-
-    /// Handshakes of TLS of all listeners and threads: full, resumed and failed ones.
-    fn handshakes(&self) -> [u64; 3] {
-        let all = self.doors.iter().flatten().map(|door| door.handshakes());
-        all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
-    }
 }
 
 impl Shell {
@@ -191,11 +185,6 @@ impl Shell {
     /// Before the first turn.
     pub(crate) fn begin(&self, io: &mut Io) {
         io.set_unread_max(self.guard.unread_bytes_max);
-    }
-
-    /// A turn is over.
-    pub(crate) fn turned(&mut self, io: &Io) {
-        self.guard.latency.turned(self.shard.publishes_out(), io);
     }
 
     fn watch_memory(&mut self, io: &mut Io) {

@@ -13,8 +13,8 @@ use weir_http::assets::{BASE_CSS, BASE_JS, UPLOT_CSS, UPLOT_JS};
 /// It loads its own files and asks its own broker, and is shown in no frame. As a client over
 /// WebSocket it connects to whatever address whoever uses it has entered.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-                      connect-src 'self' ws: wss:; img-src data:; base-uri 'none'; form-action 'none'; \
-                      frame-ancestors 'none'";
+                      connect-src 'self' ws: wss:; img-src data:; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
 
 /// A file of the page.
 struct File {
@@ -47,6 +47,13 @@ const FILES: &[File] = &[
         path: "/dashboard/websocket.js",
         kind: JS,
         text: include_str!("dashboard/websocket.js"),
+    },
+    File { path: "/dashboard/users.js", kind: JS, text: include_str!("dashboard/users.js") },
+    File { path: "/dashboard/trace.js", kind: JS, text: include_str!("dashboard/trace.js") },
+    File {
+        path: "/dashboard/listeners.js",
+        kind: JS,
+        text: include_str!("dashboard/listeners.js"),
     },
 ];
 

@@ -45,10 +45,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Bytes of a body: the longest message, in base64.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Everything that is answered: the one place to add a route, which is in the API's description then.
+/// Everything that is answered: the one place to add a route, which is in the API's description
+/// then.
 fn operations() -> Vec<Operation> {
     use Operation as On;
-    vec![
+    let mut all = vec![
         On::get("/healthz", "Whether the process answers.", health::alive),
         On::get("/readyz", "Whether every thread answers; else 503.", health::ready),
         On::get("/metrics", "Every counter as text for Prometheus.", counters::metrics),
@@ -77,6 +78,16 @@ fn operations() -> Vec<Operation> {
             "Publishes messages in order, up to the first that cannot be.",
             messages::publish_bulk,
         ),
+    ];
+    all.extend(of_configuration());
+    all.extend(of_watching());
+    all
+}
+
+/// Who may come in, and how.
+fn of_configuration() -> Vec<Operation> {
+    use Operation as On;
+    vec![
         On::get("/api/v1/bans", "Bans that are in force, by pages.", bans::list),
         On::post("/api/v1/bans", "Bans somebody, and ends who is connected.", bans::add)
             .fails(&[(409, "There are too many bans.")]),
@@ -129,6 +140,13 @@ fn operations() -> Vec<Operation> {
             .fails(&[NO_FILE, NOT_WRITTEN]),
         On::put("/api/v1/acl", "Another text of it.", users::put_acl)
             .fails(&[NO_FILE, NOT_WRITTEN]),
+    ]
+}
+
+/// How things stand.
+fn of_watching() -> Vec<Operation> {
+    use Operation as On;
+    vec![
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
         On::get("/api/v1/traces", "Traces; for an admin, as all of them are.", traces::list),

@@ -78,8 +78,8 @@ struct Sample {
     window_end_us: u64,
     work_us: u64,
     all_us: u64,
-    /// Messages that had joined others, and sends of the thread, all that there were when the window
-    /// began.
+    /// Messages that had joined others, and sends of the thread: all that there were when the
+    /// window began.
     joined_before: u64,
     sends_before: u64,
     /// When the last turn began, and when its work was done.

@@ -22,8 +22,8 @@ pub struct ControlConfig {
     /// Whether `/metrics` needs no token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub metrics_without_token: bool,
-    /// Whether `/metrics` has the same numbers also under the names of sapcc/mosquitto-exporter, such
-    /// as `broker_clients_connected`, for dashboards made for it.
+    /// Whether `/metrics` has the same numbers also under the names of sapcc/mosquitto-exporter,
+    /// such as `broker_clients_connected`, for dashboards made for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mosquitto_names: bool,
     /// Whether whoever may change things by the API may replace the configuration file as well.

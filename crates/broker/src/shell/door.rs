@@ -20,6 +20,14 @@ pub(crate) struct Waiting {
     peer: SocketAddr,
 }
 
+impl Guard {
+    /// Handshakes of TLS of all listeners and threads: full, resumed and failed ones.
+    pub(super) fn handshakes(&self) -> [u64; 3] {
+        let all = self.doors.iter().flatten().map(|door| door.handshakes());
+        all.fold([0; 3], |sum, one| std::array::from_fn(|at| sum[at] + one[at]))
+    }
+}
+
 impl Shell {
     fn door(&self, by: ListenerId) -> Option<&Arc<Door>> {
         self.guard.doors.get(usize::from(by.0))?.as_ref()

@@ -1,7 +1,8 @@
-//! How long messages are in the broker: from the turn that read them until they are with the system.
+//! How long messages are in the broker: from the turn that read them until they are with the
+//! system.
 //!
-//! Nothing is measured per message. All that is sent in a turn was read after the turn began (or came
-//! from another thread by then), and has left when the turn is over, so a turn's length is the
+//! Nothing is measured per message. All that is sent in a turn was read after the turn began (or
+//! came from another thread by then), and has left when the turn is over, so a turn's length is the
 //! most that each of its messages took. What gathers leaves with a later turn: it counts from the
 //! beginning of the turn in which the first of it came.
 //!
@@ -9,6 +10,7 @@
 //! client, nor, of a message for another thread's client, its part of the turn of the thread that
 //! read it.
 
+use super::Shell;
 use weir_reactor::{Durations, Io};
 
 #[derive(Debug, Default)]
@@ -46,6 +48,13 @@ impl Latency {
             let waited_us = done_us.saturating_sub(self.since_us);
             self.durations.add(waited_us, std::mem::take(&mut self.gathering));
         }
+    }
+}
+
+impl Shell {
+    /// A turn is over.
+    pub(crate) fn turned(&mut self, io: &Io) {
+        self.guard.latency.turned(self.shard.publishes_out(), io);
     }
 }
 

@@ -19,8 +19,8 @@ export class Problem extends Error {
 
 const send = (path, method, body) => fetch("api/v1/" + path, {
   method,
-  headers: { Authorization: "Bearer " + token(), ...(body ? { "Content-Type": "application/json" } : {}) },
-  body: body && JSON.stringify(body),
+  headers: { Authorization: "Bearer " + token(), ...(body === undefined ? {} : { "Content-Type": typeof body === "string" ? "text/plain" : "application/json" }) },
+  body: typeof body === "string" ? body : body && JSON.stringify(body),
   cache: "no-store",
   signal: AbortSignal.timeout(ANSWER_MS),
 });
@@ -31,8 +31,8 @@ const SAID = {
   504: "The broker did not answer in time; it may be very busy.",
 };
 
-/** What is at `path`; null where the answer has no body. Whoever gets a 401 is shown the login. */
-export async function ask(path, { method = "GET", body } = {}) {
+/** What is at `path`, as text if that is wanted; null where the answer has no body. Whoever gets a 401 is shown the login. */
+export async function ask(path, { method = "GET", body, isText = false } = {}) {
   let response;
   try {
     // A connection that was kept too long may break just now: whoever only looks asks once more.
@@ -44,6 +44,7 @@ export async function ask(path, { method = "GET", body } = {}) {
     throw new Problem(0, "The broker is out of reach.");
   }
   const text = await response.text().catch(() => "");
+  if (response.ok && isText) return text;
   let json = null;
   try { json = JSON.parse(text); } catch { /* No body, or a proxy's. */ }
   if (response.ok) return json;

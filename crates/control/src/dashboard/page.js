@@ -4,9 +4,12 @@
 import { ask, keepToken, token, visitor } from "./api.js";
 import * as bans from "./bans.js";
 import * as clients from "./clients.js";
+import * as listeners from "./listeners.js";
 import * as losses from "./losses.js";
 import * as messages from "./messages.js";
 import * as overview from "./overview.js";
+import * as trace from "./trace.js";
+import * as users from "./users.js";
 import * as websocket from "./websocket.js";
 
 const READ_EVERY_MS = 2_000, HIDDEN_EVERY_MS = 10_000;
@@ -17,11 +20,14 @@ const VIEWS = {
   client: clients.showOne,
   retained: messages.showRetained,
   publish: async (wanted) => messages.showForm(wanted),
-  websocket: async () => websocket.show(),
+  websocket: websocket.show,
   drops: losses.showDrops,
   why: losses.showWhy,
   slow: losses.showSlow,
   bans: bans.showBans,
+  users: users.showUsers,
+  trace: trace.showTraces,
+  listeners: listeners.showListeners,
 };
 
 let shown = null, turn = 0, isReading = false, lostAt = null, isOwed = false;

@@ -1,5 +1,6 @@
 // The page as a client of MQTT: it subscribes and publishes by a WebSocket of the broker.
 
+import { ask } from "./api.js";
 import { Client } from "./mqtt.js";
 import { number, short, table, text } from "./shown.js";
 
@@ -15,11 +16,19 @@ function state(words, kind = "soft") {
   id("ws-close").disabled = client === null;
 }
 
-export function show() {
-  const { protocol, hostname } = location;
-  id("ws-url").value ||= sessionStorage.getItem(URL_KEPT) ?? `${protocol === "https:" ? "wss" : "ws"}://${hostname}:8083/mqtt`;
+export async function show() {
+  const url = sessionStorage.getItem(URL_KEPT) ?? await usual();
+  // Whoever has written another one meanwhile keeps it.
+  id("ws-url").value ||= url;
   id("ws-id").value ||= "dashboard-" + Math.random().toString(36).slice(2, 8);
   if (!client) state("not connected");
+}
+
+// The first listener that speaks WebSocket, as this page reaches the broker's host.
+async function usual() {
+  const { listeners } = await ask("listeners"), of = listeners.find(({ speaks }) => speaks.includes("WebSocket"));
+  const port = /:(\d+)$/.exec(of?.address ?? "")?.[1] ?? "8083";
+  return `${of?.certificate ? "wss" : "ws"}://${location.hostname}:${port}/mqtt`;
 }
 
 /** Whoever logs out is no client any more. */

@@ -100,7 +100,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family(
         "weir_connections_ended",
         Counter,
-        "Connections ended by the broker: for a fault, a bound, or because an administrator wants it.",
+        "Connections ended by the broker: for a fault, a bound, or because somebody wants it.",
         &[("connections_ended", "")],
     ),
     family(
@@ -179,7 +179,7 @@ pub(super) const FAMILIES: &[Family] = &[
     family_of_us(
         "weir_latency_seconds",
         Histogram,
-        "At most so long messages were in the broker, from the turn that read them until they left.",
+        "How long messages were in the broker at most, from the turn that read them.",
         &[("latency", "")],
     ),
     family_of_us(

@@ -52,7 +52,11 @@ fn document(operations: &[Operation]) -> Value {
     }
     json!({
         "openapi": "3.1.0",
-        "info": { "title": "Weir broker", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT },
+        "info": {
+            "title": "Weir broker",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+        },
         "servers": [{ "url": "/" }],
         "security": [{ "token": [] }],
         "paths": paths,

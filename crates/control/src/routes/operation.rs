@@ -324,8 +324,11 @@ impl IntoResponse for Text {
 impl Output for Text {
     fn describe(into: &mut Description) {
         let text = json!({ "schema": { "type": "string" } });
-        let content = json!({ "text/plain": text, "application/openmetrics-text": text, "application/x-ndjson": text,
-            "application/toml": text });
+        let content = json!({
+            "text/plain": text,
+            "application/openmetrics-text": text,
+            "application/x-ndjson": text,
+        });
         into.answers.insert(200, json!({ "description": "Done.", "content": content }));
     }
 }

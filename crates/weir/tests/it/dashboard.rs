@@ -10,7 +10,11 @@ use weir_wire::{Property, QoS, ReasonCode, Version};
 #[test]
 fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let Some(program) = look_mjs() else { return };
-    let served = Served::with_websocket("");
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    std::fs::write(&users, "").unwrap();
+    let auth = format!("[auth]\npassword_file = {users:?}\nallow_anonymous = true");
+    let served = Served::with_websocket(&auth);
     let mut meter = Blocking::connect(&served.broker.address, Version::V5).unwrap();
     meter.join("meter-7", None, &[Property::SessionExpiryInterval(3600)]).unwrap();
     assert_eq!(meter.connack(), Some(ReasonCode::Success));
@@ -50,6 +54,8 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
         ("subscribed", "Subscribed to plant/ws"),
         ("came", "over WebSocket"),
         ("left", "disconnected"),
+        ("rights", "no auth.acl_file"),
+        ("traced", "plant/command"),
         ("unknown", "does not know this tab's token any more"),
     ] {
         assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
