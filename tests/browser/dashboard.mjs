@@ -147,6 +147,8 @@ const traces = async (client, me) => {
 
 const overWebSocket = async (client, me) => {
   await me.click("#views a", "WebSocket");
+  // That of the broker's listener is there by itself.
+  await me.until("id('ws-url').value !== ''", "an address");
   await me.write("#ws-url", options.websocket);
   await me.click("#ws-open");
   await me.come("#ws-state.good");
