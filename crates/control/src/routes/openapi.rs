@@ -85,7 +85,8 @@ fn shown(operation: &Operation, description: &mut Description) -> Value {
     };
     for (status, ..) in EVERYWHERE.iter().filter(|fault| is_met(fault.0)) {
         let answer = json!({ "$ref": format!("#/components/responses/{status}") });
-        description.answers.insert(*status, answer);
+        // What a route says of it is more.
+        description.answers.entry(*status).or_insert(answer);
     }
     let (segments, names): (Vec<_>, Vec<_>) =
         path.trim_start_matches("/api/v1").split('/').skip(1).partition(|it| !it.starts_with('{'));
