@@ -16,9 +16,9 @@ pub struct Bridge {
     pub connected: bool,
     /// Why it was last not, if it ever was, or what else was wrong.
     pub last_error: Option<String>,
-    /// Messages that wait for the remote broker and have not been sent to the bridge.
+    /// Messages that the remote broker has not acknowledged.
     pub queued_messages: u64,
-    /// Their payloads, topics and properties.
+    /// Payloads, topics and properties of those that have not been sent to the bridge.
     pub queued_bytes: u64,
     /// What it has counted, by name.
     pub counters: BTreeMap<String, u64>,

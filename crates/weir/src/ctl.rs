@@ -6,6 +6,7 @@ mod trace;
 
 use anyhow::Context;
 use clap::Subcommand;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -235,13 +236,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
             if reply.status == 404 {
                 return not_found(&reply);
             }
-            let client = granted(&reply)?;
-            if *json {
-                sayln!("{client}");
-            } else {
-                say!("{}", text::client(&serde_json::from_value(client)?));
-            }
-            Ok(ExitCode::SUCCESS)
+            show(granted(&reply)?, *json, text::client)
         }
         Command::Kick { id } => removed(&caller.delete(&Caller::client_path(id))?),
         Command::Ban { whom, length_s, reason } => ban(&caller, whom, *length_s, reason.as_deref()),
@@ -264,13 +259,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         }
         Command::Why { client, topic, json } => {
             let path = Caller::path("/api/v1/why", &[("client", client), ("topic", topic)]);
-            let why = granted(&caller.get(&path)?)?;
-            if *json {
-                sayln!("{why}");
-            } else {
-                say!("{}", text::why(&serde_json::from_value(why)?));
-            }
-            Ok(ExitCode::SUCCESS)
+            show(granted(&caller.get(&path)?)?, *json, text::why)
         }
         Command::Trace { of, length_s, bytes_max } => {
             trace::run(&caller, of, *length_s, *bytes_max)
@@ -290,15 +279,23 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         }
         Command::Health => Ok(health(&caller)),
         Command::Counters { json } => {
-            let counters = granted(&caller.get("/api/v1/counters")?)?;
-            if *json {
-                sayln!("{counters}");
-            } else {
-                say!("{}", text::counters(&counters));
-            }
-            Ok(ExitCode::SUCCESS)
+            show(granted(&caller.get("/api/v1/counters")?)?, *json, text::counters)
         }
     }
+}
+
+/// Prints what was answered: as it is, or for people.
+fn show<T: DeserializeOwned>(
+    answer: Value,
+    json: bool,
+    text: impl Fn(&T) -> String,
+) -> anyhow::Result<ExitCode> {
+    if json {
+        sayln!("{answer}");
+    } else {
+        say!("{}", text(&serde_json::from_value(answer)?));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says whether the broker is ready. A container's health check knows 0 and 1 only.

@@ -57,8 +57,8 @@ pub struct BridgeConfig {
     /// 60. 0 is never.
     #[serde(default = "keep_alive_s")]
     pub keep_alive_s: u16,
-    /// Messages of QoS 1 that may be on their way in each direction, by default 1,000. What a broker
-    /// takes may be less.
+    /// Messages of QoS 1 that may be on their way in each direction, by default 1,000. What a
+    /// broker takes may be less.
     #[serde(default = "in_flight_max")]
     pub in_flight_max: u16,
     /// When it is connected.

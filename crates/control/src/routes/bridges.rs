@@ -30,7 +30,7 @@ pub(super) async fn all(asks: &Asks) -> Result<Vec<Bridge>, Problem> {
             return Err(wrong_answer());
         };
         if let Some(client) = client {
-            bridge.queued_messages = client.queued_messages;
+            bridge.queued_messages = client.queued_messages + u64::from(client.in_flight);
             bridge.queued_bytes = client.queued_bytes;
         }
     }
