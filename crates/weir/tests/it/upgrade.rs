@@ -5,7 +5,7 @@ use crate::support::Broker;
 use crate::support::blocking::Blocking;
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,12 @@ use weir_wire::{Packet, PacketId, PropertiesBuf, Property, QoS, ReasonCode, Vers
 
 /// A broker that is passed the socket as file 3.
 fn broker(listener: &TcpListener, config: &Path) -> Broker {
-    // It is to be inherited.
-    rustix::io::fcntl_setfd(listener, rustix::io::FdFlags::empty()).unwrap();
-    let script = format!(
-        "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mqtt; exec \"$@\" 3<&{}",
-        listener.as_raw_fd()
-    );
+    let script =
+        "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mqtt; exec \"$@\" 3<&0 0</dev/null";
     let mut command = Command::new("sh");
-    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_weir"), "broker"]).arg(config);
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_weir"), "broker"]).arg(config);
+    // A shell names files below 10 alone.
+    command.stdin(OwnedFd::from(listener.try_clone().unwrap()));
     Broker::by(&mut command).expect("the broker ended before it listened")
 }
 
