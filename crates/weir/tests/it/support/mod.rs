@@ -13,6 +13,7 @@ pub(crate) mod mqtt;
 pub(crate) mod results;
 pub(crate) mod served;
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -30,6 +31,8 @@ pub(crate) struct Broker {
     pub(crate) http: Option<String>,
     /// Where it speaks WebSocket without TLS, if it does.
     pub(crate) websocket: Option<String>,
+    /// Lines of its log from before it was ready.
+    early: VecDeque<String>,
     /// Kept open, so that the broker can go on writing it.
     log: BufReader<ChildStderr>,
 }
@@ -61,6 +64,7 @@ impl Broker {
             .unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let (mut address, mut http, mut websocket) = (None, None, None);
+        let mut early = VecDeque::new();
         // It listens before it serves.
         let address = loop {
             let mut line = String::new();
@@ -81,14 +85,19 @@ impl Broker {
             if line.trim_end().ends_with(" ready") {
                 break address.expect("it listens by then");
             }
+            early.push_back(line);
         };
-        Some(Self { child, address, http, websocket, log })
+        Some(Self { child, address, http, websocket, early, log })
     }
 
     /// The next line of its log with this in it.
     pub(crate) fn says(&mut self, part: &str) -> String {
         let mut line = String::new();
         while !line.contains(part) {
+            if let Some(early) = self.early.pop_front() {
+                line = early;
+                continue;
+            }
             line.clear();
             assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended without {part}");
         }
