@@ -228,7 +228,9 @@ impl<Q: JsonSchema> Input for Result<Query<Q>, QueryRejection> {
 impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
     fn describe(into: &mut Description) {
         // It is another path with nothing at its place.
-        let mut schema = Value::from(P::json_schema(&mut into.inward));
+        let mut schema = P::json_schema(&mut into.inward);
+        RecursiveTransform(bound).transform(&mut schema);
+        let mut schema = Value::from(schema);
         if schema["type"] == "string" {
             schema["minLength"] = 1.into();
         }
@@ -327,6 +329,7 @@ impl Output for Text {
         let content = json!({
             "text/plain": text,
             "application/openmetrics-text": text,
+            "application/toml": text,
             "application/x-ndjson": text,
         });
         into.answers.insert(200, json!({ "description": "Done.", "content": content }));
