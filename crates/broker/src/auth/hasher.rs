@@ -28,9 +28,9 @@ const PROVEN_FOR: Duration = Duration::from_secs(600);
 /// How many are known at most: about 10 MB. Over it, the oldest are forgotten.
 const PROVEN_MAX: usize = 65_536;
 
-/// What the thread steps back by, of 19: shards go first, and beside busy ones on the same core it
-/// still has a tenth.
-const NICE: i32 = 10;
+/// What the thread steps back by, of 19: shards go first, and beside busy ones, or busy programs of
+/// others, it still has a quarter of a core.
+const NICE: i32 = 5;
 
 /// What passwords there are, and which of them were right.
 #[derive(Debug)]
