@@ -180,7 +180,7 @@ const NOTHING_RETAINED: (u16, &str) = (404, "Nothing is retained for the topic."
 /// For whoever may do everything.
 pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
     let add = |router: Router<Arc<Asks>>, on: Operation| {
-        let handler = match on.takes_body() {
+        let handler = match on.takes_body {
             true => on.handler,
             false => on.handler.route_layer(from_fn(without_body)),
         };

@@ -28,6 +28,7 @@ pub(super) struct Operation {
     pub(super) summary: &'static str,
     /// Answers that its types do not show: statuses, and what they mean here.
     pub(super) faults: &'static [(u16, &'static str)],
+    pub(super) takes_body: bool,
     pub(super) describe: fn(&mut Description),
     pub(super) handler: MethodRouter<Arc<Asks>>,
 }
@@ -38,7 +39,7 @@ impl Operation {
         H: Handler<T, Arc<Asks>> + Described<T>,
         T: 'static,
     {
-        Self::new("get", path, summary, H::describe, get(handler))
+        Self::new::<H, T>("get", path, summary, get(handler))
     }
 
     pub(super) fn post<H, T>(path: &'static str, summary: &'static str, handler: H) -> Self
@@ -46,7 +47,7 @@ impl Operation {
         H: Handler<T, Arc<Asks>> + Described<T>,
         T: 'static,
     {
-        Self::new("post", path, summary, H::describe, post(handler))
+        Self::new::<H, T>("post", path, summary, post(handler))
     }
 
     pub(super) fn put<H, T>(path: &'static str, summary: &'static str, handler: H) -> Self
@@ -54,7 +55,7 @@ impl Operation {
         H: Handler<T, Arc<Asks>> + Described<T>,
         T: 'static,
     {
-        Self::new("put", path, summary, H::describe, put(handler))
+        Self::new::<H, T>("put", path, summary, put(handler))
     }
 
     pub(super) fn delete<H, T>(path: &'static str, summary: &'static str, handler: H) -> Self
@@ -62,7 +63,7 @@ impl Operation {
         H: Handler<T, Arc<Asks>> + Described<T>,
         T: 'static,
     {
-        Self::new("delete", path, summary, H::describe, delete(handler))
+        Self::new::<H, T>("delete", path, summary, delete(handler))
     }
 
     /// With answers beside those that every request may get.
@@ -71,20 +72,14 @@ impl Operation {
         self
     }
 
-    pub(super) fn takes_body(&self) -> bool {
-        let mut description = Description::new();
-        (self.describe)(&mut description);
-        description.body.is_some()
-    }
-
-    fn new(
+    fn new<H: Described<T>, T>(
         method: &'static str,
         path: &'static str,
         summary: &'static str,
-        describe: fn(&mut Description),
         handler: MethodRouter<Arc<Asks>>,
     ) -> Self {
-        Self { path, method, summary, faults: &[], describe, handler }
+        let (takes_body, describe) = (H::TAKES_BODY, H::describe);
+        Self { path, method, summary, faults: &[], takes_body, describe, handler }
     }
 }
 
@@ -156,11 +151,15 @@ impl Description {
 
 /// A handler whose types say what it takes and answers.
 pub(super) trait Described<T> {
+    const TAKES_BODY: bool;
+
     fn describe(into: &mut Description);
 }
 
 /// Something that a handler takes.
 pub(super) trait Input {
+    const IS_BODY: bool = false;
+
     fn describe(_into: &mut Description) {}
 }
 
@@ -179,6 +178,8 @@ macro_rules! described {
             O: Output,
             $($input: Input),*
         {
+            const TAKES_BODY: bool = $($input::IS_BODY)||*;
+
             fn describe(into: &mut Description) {
                 $($input::describe(into);)*
                 O::describe(into);
@@ -197,6 +198,8 @@ where
     A: Future<Output = O>,
     O: Output,
 {
+    const TAKES_BODY: bool = false;
+
     fn describe(into: &mut Description) {
         O::describe(into);
     }
@@ -239,6 +242,8 @@ impl<P: JsonSchema> Input for Result<Path<P>, PathRejection> {
 }
 
 impl<B: JsonSchema> Input for Result<Json<B>, JsonRejection> {
+    const IS_BODY: bool = true;
+
     fn describe(into: &mut Description) {
         let schema = into.inward.subschema_for::<B>();
         let content = json!({ "application/json": { "schema": schema } });
@@ -250,6 +255,8 @@ impl<B: JsonSchema> Input for Result<Json<B>, JsonRejection> {
 }
 
 impl Input for Result<String, StringRejection> {
+    const IS_BODY: bool = true;
+
     fn describe(into: &mut Description) {
         let content = json!({ "text/plain": { "schema": { "type": "string" } } });
         into.body = Some(json!({ "required": true, "content": content }));
