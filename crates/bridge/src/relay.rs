@@ -15,11 +15,11 @@ mod greeting;
 use crate::counts::{Count, Shared};
 use crate::hops::{HOPS_MAX, pass_on};
 use crate::settings::{Dialect, Settings, Start};
-use crate::side::{Ear, Heard, Limits, Port, QOS_MAX, Side};
+use crate::side::{Port, QOS_MAX, Side};
 use crate::topics::{End, Routes};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_client::{ClientError, Event, OPEN_MAX, Sink};
+use weir_client::{ClientError, Ear, Event, Heard, OPEN_MAX, ServerLimits, Sink};
 use weir_wire::packet::Publish;
 use weir_wire::{PropertiesBuf, QoS, ReasonCode};
 
@@ -303,7 +303,7 @@ impl Relay {
         &mut self,
         end: End,
         session_present: bool,
-        limits: Limits,
+        limits: ServerLimits,
         now_us: u64,
         port: &mut impl Port,
     ) {

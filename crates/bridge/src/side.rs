@@ -2,9 +2,9 @@
 
 use crate::settings::Dialect;
 use crate::topics::{End, Routes};
-use weir_client::{Client, Event, Sink, Sources};
+use weir_client::{Client, ServerLimits, Sink, Sources};
 use weir_wire::packet::{RetainHandling, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Packet, Properties, Property, QoS, ReasonCode};
+use weir_wire::{Properties, QoS};
 
 /// With which QoS messages are relayed at most. A client that has lost what it knew of messages of
 /// QoS 2, as one does that is started again, would use their identifiers for others, which the
@@ -23,39 +23,6 @@ pub(crate) trait Port {
     fn pending(&self, end: End) -> usize;
 }
 
-/// What a broker says in CONNACK that it does not take; all of it is taken before 5.0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) packet_bytes_max: usize,
-    pub(crate) qos_max: QoS,
-    pub(crate) takes_retained: bool,
-    /// Messages of QoS 1 and 2 that it takes before it has acknowledged the first.
-    pub(crate) receive_maximum: u16,
-}
-
-impl Limits {
-    pub(crate) const NONE: Self = Self {
-        packet_bytes_max: weir_wire::REMAINING_LENGTH_MAX as usize,
-        qos_max: QoS::ExactlyOnce,
-        takes_retained: true,
-        receive_maximum: u16::MAX,
-    };
-
-    fn note(&mut self, property: Property<'_>) {
-        match property {
-            Property::MaximumPacketSize(bytes) => {
-                self.packet_bytes_max = self.packet_bytes_max.min(bytes as usize);
-            }
-            Property::MaximumQoS(qos) => {
-                self.qos_max = QoS::from_u8(qos).unwrap_or(QoS::ExactlyOnce);
-            }
-            Property::RetainAvailable(flag) => self.takes_retained = flag != 0,
-            Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum,
-            _ => {}
-        }
-    }
-}
-
 /// The client at one end.
 #[derive(Debug)]
 pub(crate) struct Side {
@@ -65,7 +32,7 @@ pub(crate) struct Side {
     /// Where that goes.
     pub(crate) routes: Routes,
     /// As the CONNACK said it last.
-    pub(crate) limits: Limits,
+    pub(crate) limits: ServerLimits,
     /// The broker has acknowledged the subscriptions of the session that it had last.
     is_subscribed: bool,
     subacks_due: usize,
@@ -81,7 +48,7 @@ impl Side {
             client: Client::new(dialect.version()),
             sources: Sources::default(),
             routes,
-            limits: Limits::NONE,
+            limits: ServerLimits::NONE,
             is_subscribed: false,
             subacks_due: 0,
             is_ready: false,
@@ -152,67 +119,5 @@ impl Side {
     /// there is room for some of them.
     pub(crate) fn is_to_be_renewed(&self) -> bool {
         self.is_deferring && self.sources.is_empty()
-    }
-}
-
-/// What a packet said, apart from messages.
-#[derive(Debug)]
-pub(crate) enum Heard {
-    Nothing,
-    Connected { session_present: bool, limits: Limits },
-    Refused(ReasonCode),
-    Subscribed(Vec<u8>),
-    Acknowledged { tag: u64, reason: ReasonCode },
-    Disconnected(ReasonCode),
-}
-
-/// Hears one packet; what answers it goes out by the port.
-pub(crate) struct Ear<'a, S> {
-    pub(crate) out: &'a mut S,
-    limits: Limits,
-    pub(crate) heard: Heard,
-    /// Its reason string.
-    pub(crate) why: Option<String>,
-}
-
-impl<'a, S: Sink> Ear<'a, S> {
-    pub(crate) fn new(out: &'a mut S) -> Self {
-        Self { out, limits: Limits::NONE, heard: Heard::Nothing, why: None }
-    }
-}
-
-impl<S: Sink> Sink for Ear<'_, S> {
-    fn write(&mut self, bytes: &[u8]) {
-        self.out.write(bytes);
-    }
-
-    fn packet(&mut self, packet: &Packet<'_>) {
-        let properties = match packet {
-            Packet::ConnAck(packet) => packet.properties,
-            Packet::SubAck(packet) => packet.properties,
-            Packet::PubAck(packet) | Packet::PubRec(packet) => packet.properties,
-            Packet::Disconnect(packet) => packet.properties,
-            _ => return,
-        };
-        for property in properties.iter() {
-            match property {
-                Property::ReasonString(text) => self.why = Some(text.to_owned()),
-                property => self.limits.note(property),
-            }
-        }
-    }
-
-    fn event(&mut self, event: Event<'_>) {
-        self.heard = match event {
-            Event::Connected { session_present } => {
-                Heard::Connected { session_present, limits: self.limits }
-            }
-            Event::Refused(reason) => Heard::Refused(reason),
-            Event::Subscribed { codes, .. } => Heard::Subscribed(codes.to_vec()),
-            Event::Acknowledged { tag, reason } => Heard::Acknowledged { tag, reason },
-            Event::Disconnected(reason) => Heard::Disconnected(reason),
-            // Messages are taken before they come here; nothing is unsubscribed.
-            Event::Message(_) | Event::Unsubscribed { .. } => return,
-        };
     }
 }

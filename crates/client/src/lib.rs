@@ -5,6 +5,7 @@
 //! Used by the load generator, which holds tens of thousands of them in one thread.
 
 mod client;
+mod ear;
 mod error;
 mod open;
 mod options;
@@ -13,6 +14,7 @@ mod sources;
 mod url;
 
 pub use client::{ANSWER_BYTES_MAX, Client};
+pub use ear::{Ear, Heard, ServerLimits};
 pub use error::{ClientError, PublishError};
 pub use open::OpenMessage;
 pub use options::ConnectOptions;

@@ -8,7 +8,6 @@
 mod check;
 mod control;
 mod counts;
-mod ear;
 mod embed;
 mod error;
 mod gather;

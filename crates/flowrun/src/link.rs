@@ -84,8 +84,7 @@ impl Link {
     }
 
     /// The broker takes packets up to this length.
-    pub(crate) fn limit_packets(&mut self, bytes_max: Option<u32>) {
-        let bytes_max = bytes_max.map_or(PACKET_BYTES_MAX, |bytes| bytes as usize);
+    pub(crate) fn limit_packets(&mut self, bytes_max: usize) {
         self.packet_bytes_max = bytes_max.min(PACKET_BYTES_MAX);
     }
 

@@ -1,10 +1,10 @@
 //! What connections are made with.
 
 use crate::Error;
-use crate::ear::Limits;
 use crate::subscriptions::Subscription;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use weir_client::ServerLimits;
 use weir_connection::Address;
 use weir_reactor::Transport;
 use weir_wire::{QoS, Version};
@@ -74,7 +74,7 @@ impl Settings {
     }
 
     /// What these connections need and the broker has not.
-    pub(crate) fn lacking(&self, limits: &Limits) -> Option<&'static str> {
+    pub(crate) fn lacking(&self, limits: &ServerLimits) -> Option<&'static str> {
         let (qos, retain) = self.publishes;
         let is_wild = |one: &Subscription| one.filter.contains(['+', '#']);
         let is_shared = |one: &Subscription| one.group.is_some();

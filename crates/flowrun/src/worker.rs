@@ -4,13 +4,13 @@
 use crate::Error;
 use crate::control::{Control, Notice};
 use crate::counts::Count;
-use crate::ear::{Ear, Heard};
 use crate::gather::Gather;
 use crate::link::{Link, Port};
 use crate::options::Settings;
 use crate::work::Work;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
+use weir_client::{Ear, Heard};
 use weir_connection::{ANSWER_MAX_US, Connection, Policy, TLS_OPTIONS, until};
 use weir_flow::RuleCounts;
 use weir_reactor::{Closed, Handler, Io, Reactor, Token, now_us};
