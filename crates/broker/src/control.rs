@@ -52,6 +52,7 @@ pub(crate) enum Answer {
     Listeners(Vec<u64>),
     Drops(Vec<Kept>),
     Trace(Box<Taken>),
+    Top(Box<weir_control::Tally>),
     Outlook(Option<Box<weir_core::Outlook>>),
 }
 
@@ -178,6 +179,7 @@ impl From<Answer> for weir_control::Answer {
                 let events = events.iter().map(trace::event).collect();
                 Self::Trace(Traced { events, dropped })
             }
+            Answer::Top(tally) => Self::Top(tally),
             Answer::Outlook(outlook) => {
                 Self::Outlook(outlook.map(|it| Box::new(shown_outlook(*it))))
             }

@@ -27,7 +27,9 @@ mod shell;
 mod shrink;
 mod stopper;
 mod sys;
+mod top;
 mod trace;
+mod watched;
 mod worker;
 
 pub use admission::ProcessLimits;

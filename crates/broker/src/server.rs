@@ -328,7 +328,7 @@ impl Server {
                 reloaded: ReloadsSeen::default(),
                 certificates: Certificates::default(),
                 own_conns: HashSet::default(),
-                traces: None,
+                watched: None,
                 trace_counts: TraceCounts::default(),
                 events: config.sys.events(),
                 latency: Latency::default(),

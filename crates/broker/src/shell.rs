@@ -11,7 +11,7 @@ mod latency;
 mod rates;
 mod said;
 mod sum;
-mod traced;
+mod watched;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
@@ -23,7 +23,8 @@ use crate::log::{Known, Log};
 use crate::memory::Memory;
 use crate::reload::ReloadsSeen;
 use crate::sys::Events;
-use crate::trace::{TraceCounts, Traces};
+use crate::trace::TraceCounts;
+use crate::watched::Watched;
 pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
@@ -110,8 +111,8 @@ pub(crate) struct Guard {
     /// Connections of the process itself, as those of its bridges are: no rate, ban or policy is
     /// for them.
     pub(crate) own_conns: HashSet<ConnKey, RandomState>,
-    /// What is copied of packets, while somebody traces.
-    pub(crate) traces: Option<Box<Traces>>,
+    /// What is copied and counted of packets, while somebody wants to know.
+    pub(crate) watched: Option<Box<Watched>>,
     pub(crate) trace_counts: TraceCounts,
     /// Clients that have come and gone in this turn, where that is said.
     pub(crate) events: Option<Box<Events>>,
@@ -143,7 +144,7 @@ impl Guard {
         self.own_conns.remove(&conn);
         self.farewell.left(conn);
         self.forget_rate(conn.0);
-        self.forget_traced(conn);
+        self.forget_watched(conn);
     }
 }
 
@@ -303,8 +304,8 @@ impl Shell {
     /// Takes what came. Says how many bytes are consumed.
     #[inline]
     fn received_at_once(&mut self, io: &mut Io, token: Token, bytes: &[u8]) -> usize {
-        if self.guard.traces.is_some() {
-            return self.received_traced(io, token, bytes);
+        if self.guard.watched.is_some() {
+            return self.received_watched(io, token, bytes);
         }
         self.take_in(io, token, bytes)
     }
@@ -387,8 +388,8 @@ impl Sink for Output<'_> {
 
     #[inline]
     fn write(&mut self, conn: ConnKey, bytes: &[u8]) {
-        if let Some(traces) = &mut self.guard.traces {
-            traces.sent(conn, bytes);
+        if let Some(watched) = &mut self.guard.watched {
+            watched.sent(conn, bytes);
         }
         self.io.write(Token(conn.0), bytes);
     }
@@ -399,11 +400,11 @@ impl Sink for Output<'_> {
         self.io.write_gathered(Token(conn.0), bytes);
     }
 
-    /// Where it is called, nothing is left of the topic while nobody traces but one branch.
+    /// Where it is called, nothing is left of the topic while nobody watches but one branch.
     #[inline(always)]
     fn publish(&mut self, conn: ConnKey, bytes: &[u8], topic: &str, may_wait: bool) {
-        if let Some(traces) = &mut self.guard.traces {
-            traces.sent_publish(conn, bytes, 0, topic);
+        if let Some(watched) = &mut self.guard.watched {
+            watched.sent_publish(conn, bytes, topic);
         }
         if may_wait {
             self.deliver(conn, bytes);
@@ -413,8 +414,8 @@ impl Sink for Output<'_> {
     }
 
     fn deliver_long(&mut self, conn: ConnKey, head: &[u8], message: &Arc<Message>) {
-        if let Some(traces) = &mut self.guard.traces {
-            traces.sent_publish_of(conn, head, message);
+        if let Some(watched) = &mut self.guard.watched {
+            watched.sent_publish_of(conn, head, message);
         }
         let payload: SharedBytes = Arc::<Message>::clone(message);
         self.io.write_shared(Token(conn.0), head, payload);
@@ -515,7 +516,7 @@ impl Sink for Output<'_> {
         if let Notice::Moved { partition, to } = notice {
             self.guard.moved = Some((partition, to));
         }
-        self.note_traced(&notice);
+        self.note_watched(&notice);
         self.note_event(&notice);
         let now = self.now();
         let Guard { auth, log, .. } = &mut *self.guard;

@@ -146,8 +146,8 @@ impl Traces {
         }
     }
 
-    /// One less; packets in it alone are forgotten. Says whether there are others.
-    pub(crate) fn stop(&mut self, slot: u8) -> bool {
+    /// One less; packets in it alone are forgotten.
+    pub(crate) fn stop(&mut self, slot: u8) {
         let bit = bit(slot);
         if let Some(wanted) = self.wanted.get_mut(usize::from(slot)) {
             *wanted = None;
@@ -158,6 +158,10 @@ impl Traces {
         self.waiting.retain(|event| event.traces != 0);
         self.waiting_bytes = self.waiting.iter().map(Copied::bytes).sum();
         self.unsettled = self.unsettled.min(self.waiting.len());
+    }
+
+    /// Whether there are any.
+    pub(crate) fn go_on(&self) -> bool {
         self.wanted.iter().any(Option::is_some)
     }
 
@@ -318,7 +322,6 @@ impl Traces {
     }
 
     /// A packet, or several, for a client.
-    #[cold]
     pub(crate) fn sent(&mut self, conn: ConnKey, bytes: &[u8]) {
         let traces = self.mark(conn);
         if traces != 0 {
@@ -327,7 +330,6 @@ impl Traces {
     }
 
     /// A PUBLISH for a client, of which the payload is that of the message.
-    #[cold]
     pub(crate) fn sent_publish_of(&mut self, conn: ConnKey, head: &[u8], message: &Message) {
         let (all_bytes, topic) = (message.payload.len(), &*message.topic);
         let shown_bytes = all_bytes.min(copy::PAYLOAD_BYTES_MAX);
@@ -336,7 +338,6 @@ impl Traces {
     }
 
     /// A PUBLISH for a client, of which `shared_bytes` of the payload are not among these bytes.
-    #[cold]
     pub(crate) fn sent_publish(
         &mut self,
         conn: ConnKey,

@@ -8,6 +8,7 @@ use crate::bridges::Bridge;
 use crate::history::History;
 use crate::keeper::Keeper;
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
+use crate::top::Windows;
 use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ pub(crate) struct Asks {
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
+    pub(crate) windows: Windows,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
     begun: Instant,
@@ -59,6 +61,7 @@ impl Asks {
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
             traces: Traces::default(),
+            windows: Windows::default(),
             has_mosquitto_names: false,
             begun: Instant::now(),
         }

@@ -4,6 +4,7 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
 use crate::keeper::Keeper;
+use crate::top::{Tally, TopWish};
 use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ pub const PAGE_CLIENTS_MAX: u16 = 256;
 
 /// Kinds of requests. At most one of each is under way to a shard, so this is the room that the
 /// port needs for requests to a shard, and for its answers.
-pub const REQUESTS_MAX: usize = 17;
+pub const REQUESTS_MAX: usize = 18;
 
 /// A broker of some shards. It never makes its caller wait.
 pub trait Port: Send + 'static {
@@ -144,6 +145,8 @@ pub enum Request {
     Drops(DropQuery),
     /// Something about traces, and the packets that it has copied for all of them.
     Trace(TraceWish),
+    /// Something about a window in which it counts who sends and gets most.
+    Top(TopWish),
     /// What decides whether a message gets to a client.
     Outlook {
         /// The client's identifier.
@@ -188,6 +191,8 @@ pub enum Answer {
     Drops(Vec<Drop>),
     /// What it has copied since it was asked last.
     Trace(Traced),
+    /// What it has counted, if that was wanted.
+    Top(Box<Tally>),
     /// Nothing if the shard has no such client.
     Outlook(Option<Box<Outlook>>),
 }
@@ -442,6 +447,7 @@ impl Request {
             Self::Trace(_) => 14,
             Self::Drain(_) => 15,
             Self::Listeners => 16,
+            Self::Top(_) => 17,
         }
     }
 }
@@ -467,6 +473,7 @@ impl Answer {
             Self::Trace(_) => 14,
             Self::Drain(_) => 15,
             Self::Listeners(_) => 16,
+            Self::Top(_) => 17,
         }
     }
 }

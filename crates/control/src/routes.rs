@@ -18,6 +18,7 @@ mod reload;
 mod retained;
 mod subscriptions;
 mod token;
+mod top;
 mod traces;
 mod users;
 mod why;
@@ -149,6 +150,7 @@ fn of_watching() -> Vec<Operation> {
     vec![
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
+        On::get("/api/v1/top", "Who sends and gets most, counted from now on.", top::top),
         On::get("/api/v1/traces", "Traces; for an admin, as all of them are.", traces::list),
         On::post("/api/v1/traces", "Starts a trace.", traces::start)
             .fails(&[(409, "As many traces go on as may.")]),

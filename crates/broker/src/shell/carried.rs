@@ -15,7 +15,7 @@ impl Output<'_> {
         let name = self.guard.auth.forget_name(ConnKey(token.0));
         self.guard.auth.forget(ConnKey(token.0));
         self.guard.forget_rate(token.0);
-        self.guard.hand_over_traced(ConnKey(token.0));
+        self.guard.hand_over_watched(ConnKey(token.0));
         let peer = self.guard.log.forget(ConnKey(token.0));
         let reloads = self.guard.reloaded.count();
         let certified = self.guard.certificates.take(ConnKey(token.0));

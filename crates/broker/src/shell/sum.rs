@@ -261,6 +261,7 @@ impl Output<'_> {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))
             }
             Request::Trace(wish) => Answer::Trace(Box::new(self.trace(wish, shard))),
+            Request::Top(wish) => Answer::Top(Box::new(self.top(wish, shard))),
             Request::Drain(order) => Answer::Drain(self.drain(order, shard)),
             Request::Listeners => {
                 Answer::Listeners(self.guard.farewell.counts(shard.stats().connections))

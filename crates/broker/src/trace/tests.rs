@@ -184,13 +184,15 @@ fn traces_begin_and_end_by_themselves() {
     let ping = bytes(&Packet::PingReq, Version::V311);
     traces.sent(CONN, &ping);
     traces.sent(ConnKey(9), &ping);
-    assert!(traces.stop(1));
+    traces.stop(1);
+    assert!(traces.go_on());
     let left = taken(&mut traces);
     assert_eq!((left.len(), &left[0]["client_id"]), (1, &json!("c")));
     assert_eq!((traces.mark(CONN), traces.mark(ConnKey(9))), (1, 0));
     traces.forget(CONN);
     assert_eq!(traces.mark(CONN), 0);
-    assert!(!traces.stop(0));
+    traces.stop(0);
+    assert!(!traces.go_on());
 }
 
 #[test]
