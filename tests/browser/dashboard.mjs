@@ -95,6 +95,20 @@ const losses = async (client, me) => {
   await everywhere(client, "slow");
 };
 
+// Two clients talk while somebody counts: the page itself is none of them.
+const top = async (client, me) => {
+  await me.click("#views a", "Top");
+  await me.come("#top-list a", "talker");
+  await evaluate(client, "document.querySelector('#top-list [role=region]').focus(); window.seenRow = document.querySelector('#top-list tr')");
+  await me.until("!window.seenRow.isConnected", "another count");
+  seen.topFocus = await evaluate(client, "document.activeElement.ariaLabel");
+  seen.top = await me.read("#top-list tbody");
+  await evaluate(client, "id('top-by').value = 'bytes'; id('top-by').dispatchEvent(new Event('change'))");
+  await me.until("location.hash.includes('by=bytes')", "the order");
+  await me.come("#top-list a", "talker");
+  await everywhere(client, "top");
+};
+
 const bans = async (client, me) => {
   await me.click("#views a", "Bans");
   await me.come("#ban-list p");
@@ -229,6 +243,7 @@ const use = async (client, me) => {
   await me.until("![...document.querySelectorAll('#retained-list button')].some((of) => of.textContent === 'plant/temperature')", "the clearing");
   await everywhere(client, "retained");
   await losses(client, me);
+  await top(client, me);
   await bans(client, me);
   await overWebSocket(client, me);
   await users(client, me);

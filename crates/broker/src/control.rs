@@ -75,6 +75,7 @@ pub(crate) struct ShardCounters {
     pub(crate) traced: TraceCounts,
     /// Clients that came or went and were not said, because there were too many.
     pub(crate) events_dropped: u64,
+    pub(crate) drain: weir_control::DrainState,
     /// How long messages were in the broker.
     pub(crate) latency: Durations,
     /// Of TLS, of all threads: full, resumed and failed ones.
@@ -203,6 +204,7 @@ impl From<ShardCounters> for Counters {
             certificates_ended,
             traced,
             events_dropped,
+            drain,
             latency,
             handshakes: [handshakes_full, handshakes_resumed, handshakes_failed],
             journal,
@@ -231,6 +233,9 @@ impl From<ShardCounters> for Counters {
             ("trace_packets", traced.copied),
             ("trace_dropped", traced.dropped),
             ("sys_events_dropped", events_dropped),
+            ("draining", drain.is_draining.into()),
+            ("drain_sent_away", drain.ended),
+            ("drain_connections_left", if drain.is_draining { drain.connections } else { 0 }),
         ];
         let of_store = journal.into_iter().flat_map(JournalCounts::by_name);
         Self {

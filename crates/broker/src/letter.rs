@@ -29,6 +29,8 @@ pub(crate) struct Carried {
     pub(crate) by: ListenerId,
     /// How many reloads its sender went by.
     pub(crate) reloads: u32,
+    /// Whose it is, where events say it when it goes.
+    pub(crate) user: Option<Box<str>>,
     /// Whether it is the process itself that connects.
     pub(crate) is_own: bool,
 }
@@ -36,9 +38,9 @@ pub(crate) struct Carried {
 impl Carried {
     /// One of the process itself.
     pub(crate) fn own(moved: Moved) -> Self {
-        let (pass, peer, name, certified) = (None, None, None, None);
+        let (pass, peer, name, certified, user) = (None, None, None, None, None);
         let by = ListenerId(0);
-        Self { moved, pass, peer, name, certified, by, reloads: 0, is_own: true }
+        Self { moved, pass, peer, name, certified, by, user, reloads: 0, is_own: true }
     }
 }
 

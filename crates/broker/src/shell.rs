@@ -145,6 +145,7 @@ impl Guard {
         self.farewell.left(conn);
         self.forget_rate(conn.0);
         self.forget_watched(conn);
+        self.forget_user(conn);
     }
 }
 

@@ -48,6 +48,7 @@ const FILES: &[File] = &[
         kind: JS,
         text: include_str!("dashboard/websocket.js"),
     },
+    File { path: "/dashboard/top.js", kind: JS, text: include_str!("dashboard/top.js") },
     File { path: "/dashboard/users.js", kind: JS, text: include_str!("dashboard/users.js") },
     File { path: "/dashboard/trace.js", kind: JS, text: include_str!("dashboard/trace.js") },
     File {

@@ -2,6 +2,7 @@
 
 mod kept;
 mod text;
+mod top;
 mod trace;
 
 use anyhow::Context;
@@ -181,6 +182,8 @@ enum Command {
             value_parser = trace::parse_bytes)]
         bytes_max: u64,
     },
+    /// Count for some seconds which clients send and get most, and list them
+    Top(top::TopArgs),
     /// Show how many partitions and sessions each shard holds
     Partitions {
         /// As JSON, with the numbers of the partitions
@@ -265,6 +268,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Trace { of, length_s, bytes_max } => {
             trace::run(&caller, of, *length_s, *bytes_max)
         }
+        Command::Top(args) => top::run(&caller, args),
         Command::Partitions { json } => {
             let partitions = granted(&caller.get("/api/v1/partitions")?)?;
             if *json {

@@ -21,7 +21,8 @@ impl Output<'_> {
         let certified = self.guard.certificates.take(ConnKey(token.0));
         let is_own = self.guard.own_conns.remove(&ConnKey(token.0));
         let by = self.guard.farewell.left(ConnKey(token.0));
-        Ok(Carried { moved, pass, peer, name, certified, by, reloads, is_own })
+        let user = self.guard.forget_user(ConnKey(token.0));
+        Ok(Carried { moved, pass, peer, name, certified, by, reloads, user, is_own })
     }
 
     /// A connection whose session has gone to another shard, and which cannot follow.
@@ -34,7 +35,7 @@ impl Output<'_> {
 
     /// Takes a connection that comes from another shard; what is unread of it comes next.
     pub(super) fn adopt(&mut self, carried: Carried) -> Option<ConnKey> {
-        let Carried { moved, pass, peer, name, certified, by, is_own, .. } = carried;
+        let Carried { moved, pass, peer, name, certified, by, user, is_own, .. } = carried;
         let token = match self.io.adopt(moved) {
             Ok(token) => token,
             Err(error) => {
@@ -57,6 +58,9 @@ impl Output<'_> {
         }
         if let Some(certified) = certified {
             self.guard.certificates.arrived(ConnKey(token.0), certified);
+        }
+        if let (Some(user), Some(events)) = (user, &mut self.guard.events) {
+            events.arrived(ConnKey(token.0), user);
         }
         if is_own {
             self.guard.own_conns.insert(ConnKey(token.0));

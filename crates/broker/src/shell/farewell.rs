@@ -50,6 +50,15 @@ struct Draining {
 }
 
 impl Farewell {
+    /// How far a drain is.
+    pub(super) fn drain_state(&self, shard: &Shard) -> DrainState {
+        DrainState {
+            is_draining: self.draining.is_some(),
+            ended: self.draining.as_ref().map_or(0, |draining| draining.ended),
+            connections: shard.stats().connections,
+        }
+    }
+
     /// A connection has come.
     pub(super) fn came(&mut self, conn: ConnKey, by: ListenerId) {
         let at = conn.0 as usize;
@@ -180,12 +189,7 @@ impl Output<'_> {
                 self.guard.farewell.draining = Some(draining);
             }
         }
-        let draining = self.guard.farewell.draining.as_ref();
-        DrainState {
-            is_draining: draining.is_some(),
-            ended: draining.map_or(0, |draining| draining.ended),
-            connections: shard.stats().connections,
-        }
+        self.guard.farewell.drain_state(shard)
     }
 }
 

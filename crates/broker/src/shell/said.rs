@@ -1,11 +1,16 @@
 //! Where a shell has its shard say which clients have come and gone.
 
 use super::{Guard, Output};
-use weir_core::{NotPublished, Notice, Shard};
+use weir_core::{ConnKey, NotPublished, Notice, Shard};
 
 impl Guard {
     pub(super) fn events_dropped(&self) -> u64 {
         self.events.as_ref().map_or(0, |events| events.dropped)
+    }
+
+    /// The connection goes to another shard, or is over: whose it was.
+    pub(super) fn forget_user(&mut self, conn: ConnKey) -> Option<Box<str>> {
+        self.events.as_mut()?.forget(conn)
     }
 }
 

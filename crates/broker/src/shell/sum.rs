@@ -211,6 +211,7 @@ impl Output<'_> {
             certificates_ended: self.guard.certificates.ended,
             traced: self.guard.trace_counts,
             events_dropped: self.guard.events_dropped(),
+            drain: self.guard.farewell.drain_state(shard),
             latency: self.guard.latency.durations,
             handshakes: self.guard.handshakes(),
             journal: self.guard.journal.as_ref().map(|journal| journal.counts()),

@@ -5,10 +5,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::net::SocketAddr;
-use weir_core::{ClientState, Micros, Notice};
+use weir_core::{ClientState, ConnKey, Micros, Notice};
 use weir_reactor::UNIX_PEER;
 use weir_wire::{ReasonCode, Version};
 
@@ -23,6 +23,8 @@ pub(crate) struct Events {
     second_began: Micros,
     in_second: u32,
     waiting: VecDeque<Event>,
+    /// Users of clients that are connected, where they have one: it is said again when they go.
+    users: HashMap<ConnKey, Box<str>>,
     pub(crate) dropped: u64,
 }
 
@@ -46,6 +48,7 @@ impl Events {
             second_began: Micros(0),
             in_second: 0,
             waiting: VecDeque::new(),
+            users: HashMap::new(),
             dropped: 0,
         }
     }
@@ -58,7 +61,14 @@ impl Events {
         peer: impl FnOnce() -> Option<SocketAddr>,
         now: Micros,
     ) {
-        let Some((client_id, user, reason)) = told(notice, user) else { return };
+        let Some((conn, client_id, user, reason)) = told(notice, user) else { return };
+        let known = self.users.remove(&conn);
+        let user = if reason.is_some() { known } else { user.map(Into::into) };
+        if reason.is_none()
+            && let Some(user) = &user
+        {
+            self.users.insert(conn, user.clone());
+        }
         if now >= self.second_began + SECOND {
             (self.second_began, self.in_second) = (now, 0);
         }
@@ -68,8 +78,18 @@ impl Events {
             return;
         }
         self.in_second += 1;
-        let (at, client_id, user) = (Timestamp::now(), client_id.into(), user.map(Into::into));
+        let (at, client_id) = (Timestamp::now(), client_id.into());
         self.waiting.push_back(Event { at, client_id, user, peer: peer(), reason });
+    }
+
+    /// The connection of a user has come from another shard.
+    pub(crate) fn arrived(&mut self, conn: ConnKey, user: Box<str>) {
+        self.users.insert(conn, user);
+    }
+
+    /// The connection goes to another shard, or is over: whose it was.
+    pub(crate) fn forget(&mut self, conn: ConnKey) -> Option<Box<str>> {
+        self.users.remove(&conn)
     }
 
     pub(crate) fn take(&mut self) -> Option<Event> {
@@ -130,31 +150,31 @@ impl Event {
     }
 }
 
-/// The client, its user, and why it has gone, if it has.
+/// The connection, the client, its user if it has come, and why it has gone, if it has.
 fn told<'a>(
     notice: &Notice<'a>,
     user: Option<&'a str>,
-) -> Option<(&'a str, Option<&'a str>, Option<&'static str>)> {
+) -> Option<(ConnKey, &'a str, Option<&'a str>, Option<&'static str>)> {
     match *notice {
-        Notice::Connected { client_id, user_name, .. } => {
-            Some((client_id, user_name.or(user), None))
+        Notice::Connected { conn, client_id, user_name, .. } => {
+            Some((conn, client_id, user_name.or(user), None))
         }
-        Notice::Left { client_id, reason, .. } if !client_id.is_empty() => {
+        Notice::Left { conn, client_id, reason } if !client_id.is_empty() => {
             let reason = match reason {
                 None => "tcp_closed",
                 Some(ReasonCode::Success) => "normal",
                 Some(reason) => reason.name(),
             };
-            Some((client_id, user, Some(reason)))
+            Some((conn, client_id, None, Some(reason)))
         }
-        Notice::Ended { client_id, was_live: true, reason, .. } => {
+        Notice::Ended { conn, client_id, was_live: true, reason, .. } => {
             let reason = match reason {
                 ReasonCode::KeepAliveTimeout => "keepalive_timeout",
                 ReasonCode::SessionTakenOver => "takenover",
                 ReasonCode::AdministrativeAction => "kicked",
                 reason => reason.name(),
             };
-            Some((client_id, user, Some(reason)))
+            Some((conn, client_id, None, Some(reason)))
         }
         _ => None,
     }
@@ -175,7 +195,6 @@ fn level(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::ConnKey;
 
     fn connected(client_id: &str) -> Notice<'_> {
         let (conn, user_name, session_present) = (ConnKey(1), Some("ann"), false);
@@ -212,6 +231,23 @@ mod tests {
     }
 
     #[test]
+    fn whose_client_goes_is_said_as_it_was_when_it_came() {
+        let mut events = Events::new("h", 1);
+        let left = Notice::Left { conn: ConnKey(1), client_id: "c", reason: None };
+        events.note(&connected("c"), None, || None, Micros(1_000_000));
+        events.take().unwrap();
+        // One that is not said counts as well.
+        events.note(&connected("c"), None, || None, Micros(1_000_001));
+        events.note(&left, None, || None, Micros(2_000_000));
+        assert_eq!(events.take().unwrap().user.as_deref(), Some("ann"));
+        events.note(&left, None, || None, Micros(3_000_000));
+        assert_eq!(events.take().unwrap().user, None, "its key may be another's");
+        events.arrived(ConnKey(1), "bob".into());
+        events.note(&left, None, || None, Micros(4_000_000));
+        assert_eq!(events.take().unwrap().user.as_deref(), Some("bob"));
+    }
+
+    #[test]
     fn why_a_client_has_gone_is_said_as_emqx_says_it() {
         let ended = |was_live, reason| Notice::Ended {
             conn: ConnKey(1),
@@ -222,7 +258,7 @@ mod tests {
             detail: "",
         };
         let left = |client_id, reason| Notice::Left { conn: ConnKey(1), client_id, reason };
-        let why = |notice| told(&notice, None).map(|(_, _, reason)| reason.unwrap());
+        let why = |notice| told(&notice, None).map(|(.., reason)| reason.unwrap());
         for (notice, reason) in [
             (left("c", None), Some("tcp_closed")),
             (left("c", Some(ReasonCode::Success)), Some("normal")),

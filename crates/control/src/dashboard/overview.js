@@ -1,7 +1,7 @@
 // How the broker does: rates out of counters that are read every two seconds, and an hour of them,
 // which begins with what the broker has kept.
 
-import { lasting, number, table, text, tile } from "./shown.js";
+import { lasting, number, refill, table, text, tile } from "./shown.js";
 
 const SPAN_S = 3600, GAP_S = 70;
 
@@ -175,17 +175,5 @@ function showTables() {
       ["committed", or(rateNow(counterOf, "store_committed_bytes"), bytesPerSecond)],
       ["slowest commit", time(Math.max(...shards.map((shard) => shard.store_commit_us_max)))], ["answers that wait", count(counters.log_waits)], ["pages of queues", count(counters.store_pages)]]));
   }
-  put(id("tables"), blocks);
-}
-
-// Changes what is in the regions and leaves these where they are: one may have the focus, or be scrolled.
-function put(place, blocks) {
-  const region = (of) => of?.querySelector("[role=region]");
-  blocks.forEach((block, at) => {
-    const old = place.children[at], isSame = region(old) && region(old).ariaLabel === region(block)?.ariaLabel;
-    if (isSame) region(old).replaceChildren(...region(block).childNodes);
-    else if (old) old.replaceWith(block);
-    else place.append(block);
-  });
-  while (place.children.length > blocks.length) place.lastChild.remove();
+  refill(id("tables"), blocks);
 }

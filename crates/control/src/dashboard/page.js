@@ -8,6 +8,7 @@ import * as listeners from "./listeners.js";
 import * as losses from "./losses.js";
 import * as messages from "./messages.js";
 import * as overview from "./overview.js";
+import * as top from "./top.js";
 import * as trace from "./trace.js";
 import * as users from "./users.js";
 import * as websocket from "./websocket.js";
@@ -24,6 +25,7 @@ const VIEWS = {
   drops: losses.showDrops,
   why: losses.showWhy,
   slow: losses.showSlow,
+  top: top.showTop,
   bans: bans.showBans,
   users: users.showUsers,
   trace: trace.showTraces,

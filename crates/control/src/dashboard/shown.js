@@ -29,6 +29,18 @@ export function table(name, heads, rows) {
   region.append(of);
   return region;
 }
+/** Changes what is in the regions and leaves these where they are: one may have the focus, or be scrolled. */
+export function refill(place, blocks) {
+  const region = (of) => of?.matches("[role=region]") ? of : of?.querySelector("[role=region]");
+  blocks.forEach((block, at) => {
+    const old = place.children[at], isSame = region(old) && region(old).ariaLabel === region(block)?.ariaLabel;
+    if (isSame) region(old).replaceChildren(...region(block).childNodes);
+    else if (old) old.replaceWith(block);
+    else place.append(block);
+  });
+  while (place.children.length > blocks.length) place.lastChild.remove();
+}
+
 /** How long that is, roughly. */
 export const lasting = (s) => s < 120 ? Math.round(s) + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172_800 ? Math.round(s / 3600) + " h" : Math.round(s / 86_400) + " days";
 

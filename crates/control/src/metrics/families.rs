@@ -548,6 +548,24 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("sys_events_dropped", "")],
     ),
     family(
+        "weir_draining",
+        Gauge,
+        "Whether clients are sent to another server and none is let in.",
+        &[("draining", "")],
+    ),
+    family(
+        "weir_drain_sent_away",
+        Gauge,
+        "Clients that the drain which goes on has sent away.",
+        &[("drain_sent_away", "")],
+    ),
+    family(
+        "weir_drain_connections_left",
+        Gauge,
+        "Connections that the drain which goes on still has to end.",
+        &[("drain_connections_left", "")],
+    ),
+    family(
         "weir_trace_packets",
         Counter,
         "Packets copied for traces, those with room and those without.",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
-use weir_control::{Ban, Bridge, By, Client, ConfigChange, Drop, Partitions, Why};
+use weir_control::{Ban, Bridge, By, Client, ConfigChange, Drop, Partitions, Talker, Traffic, Why};
 
 const COLUMNS: usize = 80;
 
@@ -118,6 +118,26 @@ pub(super) fn drop_line(drop: &Drop) -> String {
 pub(super) fn why(why: &Why) -> String {
     let findings = why.findings.iter().map(|finding| format!("- {}\n", error(finding)));
     format!("{}\n{}", error(&why.conclusion), findings.collect::<String>())
+}
+
+/// Columns that are left for whose the figures are.
+const TALKER_COLUMNS: usize = COLUMNS - 44;
+
+/// What clients sent and got in so many seconds, a line each, and all of them together.
+pub(super) fn top(seconds: f64, total: &Traffic, clients: &[Talker]) -> String {
+    let line = |of: &Traffic, name: &str| {
+        let Traffic { messages_in, messages_out, bytes_in, bytes_out } = *of;
+        let [messages_in, messages_out, bytes_in, bytes_out] =
+            [messages_in, messages_out, bytes_in, bytes_out]
+                .map(|count| short((count as f64 / seconds.max(0.001)).round() as u64));
+        format!("{messages_in:>9} {messages_out:>9} {bytes_in:>10} {bytes_out:>10}  {name}\n")
+    };
+    let mut text =
+        format!("{:>9} {:>9} {:>10} {:>10}  CLIENT\n", "MSG/S IN", "OUT", "BYTE/S IN", "OUT");
+    for Talker { client_id, traffic, .. } in clients {
+        text += &line(traffic, &cut(&printable(client_id), TALKER_COLUMNS));
+    }
+    text + &line(total, &format!("(all clients, in {seconds:.1} s)"))
 }
 
 /// What each shard holds, a line a shard.

@@ -3,8 +3,11 @@
 use crate::api::Served;
 use crate::look::{look, look_mjs, seen};
 use crate::support::blocking::Blocking;
+use crate::traces::publish;
 use serde_json::json;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use weir_wire::{Property, QoS, ReasonCode, Version};
 
 #[test]
@@ -34,7 +37,21 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     ];
     let options = options.each_ref().map(String::as_str);
     let program = program.with_file_name("dashboard.mjs");
-    let told = seen(&look(&program, Path::new(&url), &options));
+    let mut talker = Blocking::connect(&served.broker.address, Version::V5).unwrap();
+    talker.join("talker", None, &[]).unwrap();
+    assert_eq!(talker.connack(), Some(ReasonCode::Success));
+    let is_over = AtomicBool::new(false);
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                talker.send(&publish("talk", b"x", QoS::AtMostOnce)).unwrap();
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let told = seen(&look(&program, Path::new(&url), &options));
+        is_over.store(true, Ordering::Relaxed);
+        told
+    });
     assert_eq!(told["faults"], json!([]), "{told:#}");
     let seen = &told["seen"];
     assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
@@ -48,6 +65,8 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
         ("often", "100 requests a second"),
         ("busy", "too busy"),
         ("focus", "Threads"),
+        ("topFocus", "Clients that talk most"),
+        ("top", "talker"),
         ("why", "\"meter-7\""),
         ("about", "Weir "),
         ("operators", "ended by an administrator"),

@@ -3,6 +3,7 @@
 use crate::support::asked::said;
 use crate::support::blocking::Blocking;
 use crate::support::live::Live;
+use serde_json::Value;
 use std::time::{Duration, Instant};
 use weir_wire::{Packet, Property, Version};
 
@@ -51,6 +52,9 @@ fn clients_are_sent_to_another_server_at_a_rate_and_none_comes_in() {
     assert!(begin.elapsed() > Duration::from_millis(1_000), "{:?}", begin.elapsed());
     let state = said(&live.ctl(&["drain", "--state"]));
     assert_eq!(state, "draining: 60 clients were sent away, 0 connections are left\n");
+    let counters: Value = serde_json::from_str(&said(&live.ctl(&["counters", "--json"]))).unwrap();
+    let of_drain = ["draining", "drain_sent_away", "drain_connections_left"];
+    assert_eq!(of_drain.map(|name| counters["sum"][name].clone()), [2, 60, 0]);
     let moved = said(&live.ctl(&["drain", "--moved"]));
     assert!(moved.starts_with("draining: 60 "), "{moved}");
     assert_eq!(sent_away(&mut offer(&live, Version::V5)), (0x9D, None));

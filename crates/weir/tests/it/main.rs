@@ -62,6 +62,7 @@ mod sys;
 mod systemd;
 mod tls;
 mod tokens;
+mod top;
 mod traces;
 mod upgrade;
 mod why;

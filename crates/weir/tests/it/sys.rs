@@ -3,6 +3,7 @@
 use crate::access;
 use crate::support::Broker;
 use crate::support::blocking::Blocking;
+use crate::support::live::offer;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::mqtt::{self, Message, Peer};
 use std::collections::BTreeSet;
@@ -204,4 +205,20 @@ fn clients_that_come_and_go_are_said_where_that_is_wanted() {
         (&*what, &fields["clientid"], &fields["reason"]),
         ("disconnected", &"c/1".into(), &"tcp_closed".into())
     );
+}
+
+#[test]
+fn whose_client_has_gone_is_said_with_a_user_that_nobody_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = start(folder.path(), "[sys]\nclient_events_per_s_max = 100\n");
+    let mut reader = Peer::client(&broker.address, "reader");
+    reader.subscribe("$SYS/brokers/+/clients/+/disconnected", QoS::AtMostOnce);
+    for client_id in ["a", "b", "c", "d"] {
+        // Some of them go to the other thread.
+        let (client, reason) = offer(&broker.address, client_id, Some("ann"));
+        assert_eq!(reason, ReasonCode::Success);
+        drop(client);
+        let fields: serde_json::Value = serde_json::from_str(&reader.message().payload).unwrap();
+        assert_eq!((&fields["clientid"], &fields["username"]), (&client_id.into(), &"ann".into()));
+    }
 }

@@ -87,7 +87,7 @@ fn id(number: u16) -> PacketId {
     PacketId::new(number).unwrap()
 }
 
-fn publish<'a>(topic: &'a str, payload: &'a [u8], qos: QoS) -> Packet<'a> {
+pub(crate) fn publish<'a>(topic: &'a str, payload: &'a [u8], qos: QoS) -> Packet<'a> {
     let packet_id = (qos != QoS::AtMostOnce).then(|| id(7));
     let (properties, dup, retain) = (Properties::EMPTY, false, false);
     Packet::Publish(Publish { dup, qos, retain, topic, packet_id, properties, payload })
