@@ -43,12 +43,15 @@ test:
 	$(MAKE) --jobs=2 tests checks
 
 # The same, and what `make test` leaves out: the dependencies' licenses and sources, each fuzz
-# target for ten seconds, the clients in Java, the API against its description, and the sweeps.
+# target for ten seconds, the clients in Java, the API against its description, the sweeps, and features that
+# are off by default.
 test-long: test
 	scripts/setup --all
 	cargo deny --log-level error check bans licenses sources
 	JOBS=2 scripts/fuzz 10
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
+	cargo test --locked -p weir-control --lib --features otlp -- otlp
+	cargo test --locked -p weir --test it --features otlp -- otlp
 
 # All packages, installed and run: as root, with debootstrap, umoci, dpkg-dev, openssl and iproute2.
 packages:

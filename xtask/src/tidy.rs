@@ -25,7 +25,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-reactor", &["weir-transport"]),
     ("weir-http", &[]),
     // Nothing of the broker, which makes rights of what it finds out.
-    ("weir-access", &[]),
+    ("weir-access", &["weir-http"]),
     // Nothing of the broker, which answers it by its port.
     ("weir-control", &["weir-http"]),
     (

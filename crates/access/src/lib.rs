@@ -8,7 +8,6 @@
 mod claims;
 mod config;
 mod counts;
-mod http;
 mod keys;
 mod recent;
 mod rules;
@@ -19,13 +18,13 @@ mod tokens;
 pub use claims::{BadToken, Claims, identify};
 pub use config::{Form, HttpConfig, JwtConfig, Method, TokenPlace};
 pub use counts::Counts;
-pub use http::{BadAddress, is_open_to_others};
 pub use keys::KeyError;
 pub use recent::{Digest, Digester, Recent};
 pub use rules::{Action, BadRules, Names, RULES_MAX, Rule, parse as parse_rules};
 pub use service::{BadService, Question};
 pub use thread::{Asker, Busy, By, start};
 pub use tokens::is_token;
+pub use weir_http::client::{BadAddress, is_open_to_others};
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! A service that says who may come in: what it is asked, and what its answers mean.
 
 use crate::config::{Form, HttpConfig, Method};
-use crate::http::{BadAddress, Fault, Server};
 use crate::rules::Names;
 use crate::{Answer, Identity, Rights, rules};
 use http_body_util::Full;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
 use std::net::IpAddr;
+use weir_http::client::{BadAddress, Fault, Server};
 
 /// Bytes of the longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;

@@ -247,7 +247,7 @@ impl<F> Desk<F> {
         let time_max = Duration::from_millis(desked.config.timeout_ms.into());
         let until = tokio::time::Instant::from_std(asked + time_max);
         let answered = tokio::time::timeout_at(until, answering).await;
-        let answered = answered.unwrap_or(Err(NoAnswer::Fault(crate::http::Fault::Late)));
+        let answered = answered.unwrap_or(Err(NoAnswer::Fault(weir_http::client::Fault::Late)));
         counts.took(asked.elapsed());
         counts.auth_service_up.store(u64::from(answered.is_ok()), Ordering::Relaxed);
         match answered {
@@ -268,7 +268,7 @@ impl<F> Desk<F> {
                 answer
             }
             Err(error) => {
-                if matches!(error, NoAnswer::Fault(crate::http::Fault::Late)) {
+                if matches!(error, NoAnswer::Fault(weir_http::client::Fault::Late)) {
                     add(&counts.auth_service_timed_out);
                 }
                 add(&counts.auth_service_failed);

@@ -3,7 +3,6 @@
 use crate::claims::{BadToken, Claims, identify};
 use crate::config::{JwtConfig, TokenPlace};
 use crate::counts::{Counts, add};
-use crate::http::Server;
 use crate::keys::{KeyError, Keys, TOKEN_BYTES_MAX, is_address};
 use crate::recent::{Digester, Recent};
 use crate::rules::Names;
@@ -15,6 +14,7 @@ use hyper::{Request, Uri};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_http::client::Server;
 
 /// Bytes of the longest set of keys.
 const SET_BYTES_MAX: usize = 1024 * 1024;

@@ -14,7 +14,7 @@ use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
 use crate::trace::{self, Taken, TraceCounts};
-pub use config::{ControlConfig, TokenConfig};
+pub use config::{ControlConfig, OtlpConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};

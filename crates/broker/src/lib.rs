@@ -45,7 +45,7 @@ pub use config::{
     Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
     MosquittoOptions, RANGES, Range, SECTIONS, Section, check_log_level,
 };
-pub use control::{ControlConfig, TokenConfig};
+pub use control::{ControlConfig, OtlpConfig, TokenConfig};
 pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,

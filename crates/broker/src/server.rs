@@ -125,7 +125,8 @@ impl Server {
             (0..config.shard_count()).map(|_| Waker::new()).collect();
         let (config, wakers) = (config.clone(), wakers?);
         let setup = Setup { sys: config.sys.setup(), ..config.control.setup() };
-        let has_control = !config.control.is_off() || setup.sys.is_some();
+        let is_told = setup.sys.is_some() || config.control.otlp.is_some();
+        let has_control = !config.control.is_off() || is_told;
         let control = has_control.then(|| weir_control::Server::bind(setup)).transpose()?;
         let spoken_of = control.iter().flat_map(weir_control::Server::addresses);
         let of_http = spoken_of.map(|address| format!("{address} (HTTP)"));

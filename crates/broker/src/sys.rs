@@ -24,8 +24,7 @@ impl SysConfig {
     /// Of a shard; nothing if no event is said.
     pub(crate) fn events(&self) -> Option<Box<Events>> {
         let per_s_max = self.client_events_per_s_max;
-        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        (per_s_max > 0).then(|| Box::new(Events::new(host().trim(), per_s_max)))
+        (per_s_max > 0).then(|| Box::new(Events::new(&crate::host::name(), per_s_max)))
     }
 
     /// What the control thread is told; nothing if it has nothing to publish.

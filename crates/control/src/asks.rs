@@ -7,10 +7,12 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
 use crate::keeper::Keeper;
+use crate::metrics::About;
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::top::Windows;
 use crate::traces::{TraceOf, Traces};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -34,6 +36,8 @@ pub(crate) struct Asks {
     pub(crate) windows: Windows,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
+    /// How often metrics were sent to a collector, and could not be, where there is one.
+    pub(crate) pushes: Option<[AtomicU64; 2]>,
     begun: Instant,
 }
 
@@ -63,13 +67,24 @@ impl Asks {
             traces: Traces::default(),
             windows: Windows::default(),
             has_mosquitto_names: false,
+            pushes: None,
             begun: Instant::now(),
         }
     }
 
     /// How long the broker has been there.
-    pub(crate) fn uptime_s(&self) -> u64 {
-        self.begun.elapsed().as_secs()
+    pub(crate) fn uptime(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// What metrics say beside the counters.
+    pub(crate) fn about(&self) -> About {
+        let pushes = self.pushes.as_ref();
+        About {
+            has_mosquitto_names: self.has_mosquitto_names,
+            uptime_s: self.uptime().as_secs(),
+            pushes: pushes.map(|all| all.each_ref().map(|count| count.load(Ordering::Relaxed))),
+        }
     }
 
     pub(crate) fn shards(&self) -> u16 {
@@ -88,8 +103,18 @@ impl Asks {
         self.desk().port.unban(whom)
     }
 
-    pub(crate) fn bridges(&self) -> Vec<Bridge> {
-        self.desk().port.bridges()
+    /// Each bridge, with its queue as the shard has it that owns its session.
+    pub(crate) async fn bridges(&self) -> Result<Vec<Bridge>, Full> {
+        let mut bridges = self.desk().port.bridges();
+        for bridge in &mut bridges {
+            let id = &*bridge.client_id;
+            let client = self.ask(self.owner(id), Request::Client(id.into())).await?;
+            if let Answer::Client(Some(client)) = client {
+                bridge.queued_messages = client.queued_messages + u64::from(client.in_flight);
+                bridge.queued_bytes = client.queued_bytes;
+            }
+        }
+        Ok(bridges)
     }
 
     pub(crate) fn check_trace(&self, of: &TraceOf) -> Result<(), String> {

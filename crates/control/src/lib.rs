@@ -17,6 +17,8 @@ mod drops;
 mod history;
 mod keeper;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod port;
 mod routes;
 mod server;
@@ -37,6 +39,8 @@ pub use drops::{Drop, DropKind, DropQuery};
 pub use keeper::{
     ConfigChange, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread, ShownCertificate,
 };
+#[cfg(feature = "otlp")]
+pub use otlp::Otlp;
 pub use port::{
     Answer, Client, ClientPage, Counters, DrainOrder, DrainState, Full, Histogram, Kicked, Link,
     Message, NotMoved, NotPublished, Outlook, PAGE_CLIENTS_MAX, Partitions, Port, REQUESTS_MAX,

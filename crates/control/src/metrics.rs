@@ -1,45 +1,24 @@
-//! Counters as text for Prometheus and whoever else reads OpenMetrics.
+//! Counters as metrics: what is told, and to whom as what.
 //!
 //! No label has a client or a topic: how many series there are does not depend on clients.
 
 mod bridges;
 mod families;
 mod mosquitto;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod text;
 
 use crate::bridges::Bridge;
 use crate::port::{Counters, Histogram};
 use families::{FAMILIES, Family, Kind};
+#[cfg(feature = "otlp")]
+pub(crate) use otlp::{Span, request};
 use std::collections::HashMap;
-use std::fmt::Write;
+pub(crate) use text::{Format, text};
 
 /// Counters of clients that are connected, by version.
 pub(crate) const CONNECTED: &[&str] = &["connected_v31", "connected_v311", "connected_v5"];
-
-/// Text for scrapers, in one of two forms that differ in little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// Prometheus' text format 0.0.4.
-    Prometheus,
-    /// OpenMetrics 1.0.0.
-    OpenMetrics,
-}
-
-impl Format {
-    /// What a header `Accept` asks for.
-    pub(crate) fn accepted(header: &str) -> Self {
-        match header.contains("application/openmetrics-text") {
-            true => Self::OpenMetrics,
-            false => Self::Prometheus,
-        }
-    }
-
-    pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        }
-    }
-}
 
 /// What is said beside the counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,112 +27,109 @@ pub(crate) struct About {
     pub(crate) has_mosquitto_names: bool,
     /// How long the broker has been there.
     pub(crate) uptime_s: u64,
+    /// How often these were sent to a collector, and how often that failed, where there is one.
+    pub(crate) pushes: Option<[u64; 2]>,
 }
 
-/// The counters of all shards, in order, and of bridges.
-pub(crate) fn text(
-    shards: &[Counters],
-    of_bridges: &[Bridge],
-    about: About,
-    format: Format,
-) -> String {
+/// A family as it is now.
+struct Metric<'a> {
+    family: &'static Family,
+    points: Vec<Point<'a>>,
+}
+
+/// One of its numbers, and what tells it from the others.
+struct Point<'a> {
+    labels: Vec<(&'a str, String)>,
+    value: Number<'a>,
+}
+
+enum Number<'a> {
+    /// Microseconds if the family's are.
+    Of(u64),
+    Times(&'a Histogram),
+}
+
+impl<'a> Metric<'a> {
+    fn of(family: &'static Family, value: u64) -> Self {
+        Self { family, points: vec![Point::of(Vec::new(), value)] }
+    }
+}
+
+impl<'a> Point<'a> {
+    fn of(labels: Vec<(&'a str, String)>, value: u64) -> Self {
+        Self { labels, value: Number::Of(value) }
+    }
+}
+
+/// The counters of all shards, in order, and of bridges. A family may have no number.
+fn metrics<'a>(shards: &'a [Counters], bridges: &'a [Bridge], about: About) -> Vec<Metric<'a>> {
     let values: Vec<HashMap<&str, u64>> =
         shards.iter().map(|counters| counters.shard.iter().copied().collect()).collect();
     let process: HashMap<&str, u64> =
         shards.first().map(|first| first.process.iter().copied().collect()).unwrap_or_default();
-    let mut out = String::new();
+    let mut all = Vec::new();
     for family in FAMILIES {
-        let mut samples = String::new();
-        if family.kind == Kind::Histogram {
-            histograms(&mut samples, family, shards);
-            describe(&mut out, family, &samples, format);
-            continue;
-        }
-        for &(counter, labels) in family.samples {
+        let mut points = Vec::new();
+        for (counter, labels) in family.samples {
+            if family.kind == Kind::Histogram {
+                points.extend(histograms(counter, shards));
+            }
             if let Some(&value) = process.get(counter) {
-                sample(&mut samples, family, labels, value);
+                points.push(Point::of(split(labels), value));
             }
             for (shard, values) in values.iter().enumerate() {
                 if let Some(&value) = values.get(counter) {
-                    let shard = format!("shard=\"{shard}\"");
-                    let comma = if labels.is_empty() { "" } else { "," };
-                    sample(&mut samples, family, &format!("{labels}{comma}{shard}"), value);
+                    points.push(Point::of(with_shard(split(labels), shard), value));
                 }
             }
         }
-        describe(&mut out, family, &samples, format);
+        all.push(Metric { family, points });
     }
-    refusals(&mut out, shards, format);
-    bridges::add(&mut out, of_bridges, format);
-    describe(&mut out, &families::BUILD, families::BUILD_SAMPLE, format);
-    let uptime = format!("{} {}\n", families::UPTIME.name, about.uptime_s);
-    describe(&mut out, &families::UPTIME, &uptime, format);
-    if about.has_mosquitto_names {
-        mosquitto::text(&mut out, shards, about.uptime_s, format);
+    all.push(Metric { family: &families::REFUSALS, points: refusals(shards) });
+    all.extend(bridges::metrics(bridges));
+    let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    all.push(Metric { family: &families::BUILD, points: vec![Point::of(version, 1)] });
+    all.push(Metric::of(&families::UPTIME, about.uptime_s));
+    if let Some([pushed, failed]) = about.pushes {
+        let point = |result: &str, count| Point::of(vec![("result", result.into())], count);
+        let points = vec![point("pushed", pushed), point("failed", failed)];
+        all.push(Metric { family: &families::PUSHES, points });
     }
-    if format == Format::OpenMetrics {
-        out += "# EOF\n";
-    }
-    out
+    all
 }
 
-/// One sample: microseconds are told in seconds.
-fn sample(out: &mut String, family: &Family, labels: &str, value: u64) {
-    let name = family.sample_name();
-    let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-    let written = match family.is_us {
-        true => writeln!(out, "{name}{braces} {}.{:06}", value / 1_000_000, value % 1_000_000),
-        false => writeln!(out, "{name}{braces} {value}"),
+/// Labels as the table has them: `a="b",c="d"`.
+fn split(labels: &'static str) -> Vec<(&'static str, String)> {
+    let label = |text: &'static str| {
+        let (name, value) = text.split_once('=')?;
+        Some((name, value.trim_matches('"').to_owned()))
     };
-    written.unwrap_or_default();
+    labels.split(',').filter_map(label).collect()
 }
 
-/// The samples of a histogram: how often it took at most so long, how often and how long in all.
-fn histograms(out: &mut String, family: &Family, shards: &[Counters]) {
-    let name = family.name;
-    for (shard, counters) in shards.iter().enumerate() {
-        let is_it = |of: &&Histogram| family.samples.iter().any(|sample| sample.0 == of.name);
-        let Some(of) = counters.histograms.iter().find(is_it) else { continue };
-        let mut count = 0;
-        let bounds = of.bounds_us.iter().map(|&us| (us as f64 / 1e6).to_string());
-        for (bound, counted) in bounds.chain(["+Inf".into()]).zip(&of.counts) {
-            count += counted;
-            let labels = format!("le=\"{bound}\",shard=\"{shard}\"");
-            writeln!(out, "{name}_bucket{{{labels}}} {count}").unwrap_or_default();
-        }
-        let shard = format!("{{shard=\"{shard}\"}}");
-        let sum = of.us_sum as f64 / 1e6;
-        writeln!(out, "{name}_sum{shard} {sum}\n{name}_count{shard} {count}").unwrap_or_default();
-    }
+fn with_shard<'a>(mut labels: Vec<(&'a str, String)>, shard: usize) -> Vec<(&'a str, String)> {
+    labels.push(("shard", shard.to_string()));
+    labels
 }
 
-/// What a family is, and its samples; nothing if it has none.
-fn describe(out: &mut String, family: &Family, samples: &str, format: Format) {
-    if samples.is_empty() {
-        return;
-    }
-    let name = match format {
-        Format::Prometheus => family.sample_name(),
-        Format::OpenMetrics => family.name.to_owned(),
+fn histograms<'a>(name: &str, shards: &'a [Counters]) -> Vec<Point<'a>> {
+    let of_shard = |(shard, counters): (usize, &'a Counters)| {
+        let of = counters.histograms.iter().find(|of| of.name == name)?;
+        Some(Point { labels: with_shard(Vec::new(), shard), value: Number::Times(of) })
     };
-    let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-    };
-    *out += &format!("# HELP {name} {}\n# TYPE {name} {kind}\n{samples}", family.help);
+    shards.iter().enumerate().filter_map(of_shard).collect()
 }
 
 /// Every refusal by its reason code of MQTT 5.0.
-fn refusals(out: &mut String, shards: &[Counters], format: Format) {
-    let mut samples = String::new();
+fn refusals(shards: &[Counters]) -> Vec<Point<'_>> {
+    let mut points = Vec::new();
     for (shard, counters) in shards.iter().enumerate() {
-        for (reason, count) in &counters.refusals {
-            let labels = format!("reason=\"{reason}\",shard=\"{shard}\"");
-            sample(&mut samples, &families::REFUSALS, &labels, *count);
+        for &(reason, count) in &counters.refusals {
+            let labels = with_shard(vec![("reason", reason.to_owned())], shard);
+            points.push(Point::of(labels, count));
         }
     }
-    describe(out, &families::REFUSALS, &samples, format);
+    points
 }
 
 #[cfg(test)]
@@ -162,7 +138,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
-    fn counters() -> Vec<Counters> {
+    pub(super) fn counters() -> Vec<Counters> {
         let shard = |publishes| Counters {
             shard: vec![
                 ("publishes_in", publishes),
@@ -264,7 +240,12 @@ mod tests {
 
     /// Every name of a sample that there can be.
     fn names() -> BTreeSet<String> {
-        let all = FAMILIES.iter().chain([&families::REFUSALS, &families::BUILD, &families::UPTIME]);
+        let all = FAMILIES.iter().chain([
+            &families::REFUSALS,
+            &families::BUILD,
+            &families::UPTIME,
+            &families::PUSHES,
+        ]);
         let of = |family: &Family| match family.kind {
             Kind::Histogram => ["bucket", "sum", "count"]
                 .iter()

@@ -1,6 +1,8 @@
 //! The thread that serves: HTTP/1.1 on a unix socket, and over TCP for whoever has a token.
 
 use crate::asks::Asks;
+#[cfg(feature = "otlp")]
+use crate::otlp::{Otlp, Pusher};
 use crate::port::Port;
 use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
@@ -51,6 +53,9 @@ pub struct Setup {
     pub sys: Option<Sys>,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub has_mosquitto_names: bool,
+    /// Where metrics are sent.
+    #[cfg(feature = "otlp")]
+    pub otlp: Option<Otlp>,
 }
 
 /// Why it cannot serve.
@@ -70,6 +75,10 @@ pub enum ControlError {
     /// Not over TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Not to a collector.
+    #[cfg(feature = "otlp")]
+    #[error("cannot send metrics to [control.otlp] endpoint: {0}")]
+    Collector(#[from] weir_http::client::BadAddress),
     /// Not at all.
     #[error("cannot serve [control]: {0}; a process needs some open files (ulimit -n)")]
     System(#[from] io::Error),
@@ -85,6 +94,8 @@ pub struct Server {
     sys: Option<Sys>,
     has_mosquitto_names: bool,
     tokens: TokenBook,
+    #[cfg(feature = "otlp")]
+    pusher: Option<Pusher>,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -100,7 +111,10 @@ impl Server {
     /// A file that another process listens on, or that is no socket; an address that is taken;
     /// certificates that cannot be used; what the system says.
     pub fn bind(setup: Setup) -> Result<Self, ControlError> {
-        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names, sys } = setup;
+        let Setup { socket, http, tls, tokens, metrics_are_open, has_mosquitto_names, sys, .. } =
+            setup;
+        #[cfg(feature = "otlp")]
+        let pusher = setup.otlp.map(Otlp::pusher).transpose()?;
         let runtime = runtime()?;
         let inside = runtime.enter();
         let socket = match socket {
@@ -122,7 +136,18 @@ impl Server {
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let tokens = TokenBook::new(tokens);
         let guests = Guests::new(tokens.clone(), metrics_are_open);
-        Ok(Self { runtime, socket, http, tls, guests, tokens, has_mosquitto_names, sys })
+        Ok(Self {
+            runtime,
+            socket,
+            http,
+            tls,
+            guests,
+            tokens,
+            has_mosquitto_names,
+            sys,
+            #[cfg(feature = "otlp")]
+            pusher,
+        })
     }
 
     /// Who may come in over TCP: they may be others while it runs.
@@ -143,6 +168,8 @@ impl Server {
         let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys, .. } = self;
         let mut asks = Asks::new(Box::new(port));
         asks.has_mosquitto_names = has_mosquitto_names;
+        #[cfg(feature = "otlp")]
+        let pusher = self.pusher.inspect(|_| asks.pushes = Some(Default::default()));
         let asks = Arc::new(asks);
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
@@ -167,6 +194,10 @@ impl Server {
             }
             if let Some(sys) = sys {
                 tokio::spawn(sys.publish(Arc::clone(&asks)));
+            }
+            #[cfg(feature = "otlp")]
+            if let Some(pusher) = pusher {
+                tokio::spawn(pusher.push(Arc::clone(&asks)));
             }
             tokio::spawn(async move {
                 // They end before this thread does.

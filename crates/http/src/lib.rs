@@ -1,8 +1,9 @@
 //! HTTP/1.1 on a thread of its own, with bounds: for whoever operates the broker, and for the page
 //! of the suite; and what their pages have in common. Routes, listeners and what else the thread
-//! does are the caller's.
+//! does are the caller's. [`client`] asks others.
 
 pub mod assets;
+pub mod client;
 
 use axum::Router;
 use axum::serve::Listener;

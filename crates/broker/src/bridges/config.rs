@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use weir_bridge::{Dialect, Direction, Remote, Settings, Start, StateTopic, Topic};
 use weir_connection::{Address, TlsArgs, TlsFault};
@@ -420,8 +420,7 @@ fn shown(address: &str) -> String {
 
 /// What the system calls this host.
 fn host_name() -> String {
-    let read = std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname"));
-    let name = read.unwrap_or_default().trim().replace(['/', '+', '#'], "-");
+    let name = crate::host::name().replace(['/', '+', '#'], "-");
     if name.is_empty() { "weir".to_owned() } else { name }
 }
 

@@ -1,6 +1,7 @@
 //! The `[control]` table.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_control::{ControlTls, Role, Setup, Token, TokenHash};
@@ -34,9 +35,80 @@ pub struct ControlConfig {
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ControlTls>,
+    /// A `[control.otlp]` table: metrics are sent to a collector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<OtlpConfig>,
     /// `[[control.token]]` tables, as `weir token` prints them: who may ask.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub token: Vec<TokenConfig>,
+}
+
+/// The `[control.otlp]` table: the metrics of `/metrics` are sent over OTLP/HTTP, as JSON. Only a
+/// program that was built with `--features otlp` has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtlpConfig {
+    /// The address of a collector, such as `http://127.0.0.1:4318`; `/v1/metrics` is added.
+    pub endpoint: String,
+    /// The time between two requests, in seconds; by default 60. While the collector fails it
+    /// doubles, up to 300 s.
+    #[serde(default = "interval_s")]
+    pub interval_s: u16,
+    /// Headers of each request, such as `{ authorization = "Bearer ..." }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Attributes of the resource that the metrics are of, beside `service.name` (weir),
+    /// `service.version` and `service.instance.id` (the name of the host), or in their place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// A PEM file of the authorities that may vouch for a collector behind `https://`. Without it,
+    /// those of the system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+}
+
+fn interval_s() -> u16 {
+    60
+}
+
+impl OtlpConfig {
+    /// A key that is wrong, its value, and the rule.
+    #[cfg(feature = "otlp")]
+    fn fault(&self) -> Option<(&'static str, String, &'static str)> {
+        if self.interval_s == 0 {
+            return Some(("control.otlp.interval_s", "0".into(), "it must be at least 1"));
+        }
+        self.setup().fault().map(|(key, value, rule)| match key {
+            "headers" => ("control.otlp.headers", value, rule),
+            _ => ("control.otlp.endpoint", value, rule),
+        })
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    fn fault(&self) -> Option<(&'static str, String, &'static str)> {
+        let rule = "this weir was built without it: build one with --features otlp, or scrape \
+                    /metrics";
+        Some(("control.otlp.endpoint", self.endpoint.clone(), rule))
+    }
+
+    #[cfg(feature = "otlp")]
+    fn setup(&self) -> weir_control::Otlp {
+        let own = [
+            ("service.name", "weir".to_owned()),
+            ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("service.instance.id", crate::host::name()),
+        ];
+        let mut attributes: BTreeMap<_, _> =
+            own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        attributes.extend(self.attributes.clone());
+        weir_control::Otlp {
+            endpoint: self.endpoint.clone(),
+            interval: std::time::Duration::from_secs(self.interval_s.into()),
+            headers: self.headers.clone(),
+            attributes,
+            ca_file: self.ca_file.clone(),
+        }
+    }
 }
 
 /// One `[[control.token]]` table: somebody who may ask over TCP.
@@ -79,6 +151,9 @@ impl ControlConfig {
                         has TLS";
             return Some(("control.http", address.to_string(), rule));
         }
+        if let Some(fault) = self.otlp.as_ref().and_then(OtlpConfig::fault) {
+            return Some(fault);
+        }
         let bad = |token: &&TokenConfig| TokenHash::parse(&token.sha256).is_none();
         self.token.iter().find(bad).map(|token| {
             let rule = "it must be 64 hexadecimal digits, as `weir token` prints them";
@@ -105,6 +180,8 @@ impl ControlConfig {
             metrics_are_open: self.metrics_without_token,
             has_mosquitto_names: self.mosquitto_names,
             sys: None,
+            #[cfg(feature = "otlp")]
+            otlp: self.otlp.as_ref().map(OtlpConfig::setup),
         }
     }
 }
@@ -129,5 +206,23 @@ mod tests {
             sha256: "the token itself".into(),
         }];
         assert_eq!(config.fault().unwrap().0, "control.token.sha256");
+    }
+
+    #[test]
+    fn a_collector_has_an_address_and_a_program_that_can_send_to_it() {
+        let fault = |text: &str| {
+            let config: ControlConfig = toml::from_str(&format!("[otlp]\n{text}")).unwrap();
+            config.fault().map(|(key, _, rule)| (key, rule.contains("--features otlp")))
+        };
+        let good = fault("endpoint = \"http://127.0.0.1:4318\"");
+        let bad = fault("endpoint = \"127.0.0.1\"");
+        let never = fault("endpoint = \"http://127.0.0.1:4318\"\ninterval_s = 0");
+        if cfg!(feature = "otlp") {
+            assert_eq!(good, None);
+            assert_eq!(bad, Some(("control.otlp.endpoint", false)));
+            assert_eq!(never, Some(("control.otlp.interval_s", false)));
+        } else {
+            assert_eq!(good, Some(("control.otlp.endpoint", true)));
+        }
     }
 }

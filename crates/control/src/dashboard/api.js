@@ -33,6 +33,8 @@ const SAID = {
 
 /** What is at `path`, as text if that is wanted; null where the answer has no body. Whoever gets a 401 is shown the login. */
 export async function ask(path, { method = "GET", body, isText = false } = {}) {
+  // Whoever has just logged out asks nothing more.
+  if (!token()) throw new Problem(401, "This tab has no token.");
   let response;
   try {
     // A connection that was kept too long may break just now: whoever only looks asks once more.

@@ -1,8 +1,11 @@
 //! The families of bridges, which have the bridge's name as their label.
 
 use super::families::{Family, Kind, family};
-use super::{Format, describe, sample};
+use super::{Metric, Point};
 use crate::bridges::{Bridge, DROPPED};
+
+/// What tells a number of a bridge from its others.
+type Label = (&'static str, String);
 
 const CONNECTED: Family = family(
     "weir_bridge_connected",
@@ -43,33 +46,36 @@ const QUEUED_BYTES: Family = family(
     &[],
 );
 
-/// Appends them.
-pub(super) fn add(out: &mut String, bridges: &[Bridge], format: Format) {
-    let mut each = |family: &Family, values: fn(&Bridge) -> Vec<(String, u64)>| {
-        let mut samples = String::new();
+/// All of them; without a bridge they have no numbers.
+pub(super) fn metrics(bridges: &[Bridge]) -> Vec<Metric<'_>> {
+    let each = |family, values: fn(&Bridge) -> Vec<(Option<Label>, u64)>| {
+        let mut points = Vec::new();
         for bridge in bridges {
-            let name = bridge.name.replace('\\', "\\\\").replace('"', "\\\"");
             for (label, value) in values(bridge) {
-                sample(&mut samples, family, &format!("bridge=\"{name}\"{label}"), value);
+                let name = [("bridge", bridge.name.clone())];
+                points.push(Point::of(name.into_iter().chain(label).collect(), value));
             }
         }
-        describe(out, family, &samples, format);
+        Metric { family, points }
     };
-    each(&CONNECTED, |bridge| vec![(String::new(), bridge.connected.into())]);
-    each(&MESSAGES, |bridge| {
-        let way =
-            |way: &str| (format!(",direction=\"{way}\""), bridge.count(&format!("messages_{way}")));
-        vec![way("in"), way("out")]
-    });
-    each(&CONNECTS, |bridge| vec![(String::new(), bridge.count("connects"))]);
-    each(&FAILURES, |bridge| vec![(String::new(), bridge.count("failures"))]);
-    each(&DROPS, |bridge| {
-        let drops = bridge.counters.iter().filter_map(|(name, count)| {
-            let reason = name.strip_prefix(DROPPED)?;
-            Some((format!(",reason=\"{reason}\""), *count))
-        });
-        drops.collect()
-    });
-    each(&QUEUED_MESSAGES, |bridge| vec![(String::new(), bridge.queued_messages)]);
-    each(&QUEUED_BYTES, |bridge| vec![(String::new(), bridge.queued_bytes)]);
+    vec![
+        each(&CONNECTED, |bridge| vec![(None, bridge.connected.into())]),
+        each(&MESSAGES, |bridge| {
+            let way = |way: &str| {
+                (Some(("direction", way.to_owned())), bridge.count(&format!("messages_{way}")))
+            };
+            vec![way("in"), way("out")]
+        }),
+        each(&CONNECTS, |bridge| vec![(None, bridge.count("connects"))]),
+        each(&FAILURES, |bridge| vec![(None, bridge.count("failures"))]),
+        each(&DROPS, |bridge| {
+            let drops = bridge.counters.iter().filter_map(|(name, count)| {
+                let reason = name.strip_prefix(DROPPED)?;
+                Some((Some(("reason", reason.to_owned())), *count))
+            });
+            drops.collect()
+        }),
+        each(&QUEUED_MESSAGES, |bridge| vec![(None, bridge.queued_messages)]),
+        each(&QUEUED_BYTES, |bridge| vec![(None, bridge.queued_bytes)]),
+    ]
 }

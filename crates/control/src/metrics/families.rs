@@ -64,12 +64,18 @@ pub(super) const REFUSALS: Family = family(
 /// What the program is.
 pub(super) const BUILD: Family =
     family("weir_build_info", Gauge, "Which version this is; always 1.", &[]);
-pub(super) const BUILD_SAMPLE: &str =
-    concat!("weir_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
 
 /// How long it has been there.
 pub(super) const UPTIME: Family =
     family("weir_uptime_seconds", Gauge, "Time since the broker has started.", &[]);
+
+/// How these came to a collector.
+pub(super) const PUSHES: Family = family(
+    "weir_otlp_pushes",
+    Counter,
+    "Times that metrics were sent to the collector of [control.otlp], or could not be.",
+    &[],
+);
 
 pub(super) const FAMILIES: &[Family] = &[
     family(

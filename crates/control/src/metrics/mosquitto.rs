@@ -3,7 +3,8 @@
 //!
 //! They have no type: the names of counters do not end as those of a counter have to.
 
-use crate::metrics::{CONNECTED, Format};
+use super::CONNECTED;
+use super::text::Format;
 use crate::port::Counters;
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -18,6 +18,6 @@ pub(super) struct Broker {
 }
 
 pub(super) async fn broker(State(asks): State<Arc<Asks>>) -> Json<Broker> {
-    let (uptime_s, shards) = (asks.uptime_s(), asks.shards());
+    let (uptime_s, shards) = (asks.uptime().as_secs(), asks.shards());
     Json(Broker { version: env!("CARGO_PKG_VERSION"), uptime_s, shards })
 }

@@ -1,10 +1,10 @@
 //! `/api/v1/counters`: everything that is counted, by shard and in sum; and a part of what it was.
 
+use super::Problem;
 use super::operation::Text;
-use super::{Problem, bridges};
 use crate::asks::Asks;
 use crate::history::Past;
-use crate::metrics::{About, Format, text};
+use crate::metrics::{Format, text};
 use crate::port::{Counters, Histogram};
 use axum::Json;
 use axum::extract::State;
@@ -23,10 +23,8 @@ pub(super) async fn metrics(
 ) -> Result<Text, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let (counters, of_bridges) = (asks.counters().await?, bridges::all(&asks).await?);
-    let has_mosquitto_names = asks.has_mosquitto_names;
-    let about = About { has_mosquitto_names, uptime_s: asks.uptime_s() };
-    let text = text(&counters, &of_bridges, about, format);
+    let (counters, of_bridges) = (asks.counters().await?, asks.bridges().await?);
+    let text = text(&counters, &of_bridges, asks.about(), format);
     Ok(Text { kind: format.content_type(), text })
 }
 

@@ -40,6 +40,8 @@ mod kept_api;
 mod listeners;
 mod live;
 mod log;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod packages;
 mod printing;
 mod proxies;

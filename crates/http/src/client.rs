@@ -9,10 +9,9 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,14 +26,17 @@ const SYSTEM_AUTHORITIES: [&str; 2] =
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub enum Fault {
+    /// The server is not there, or its certificate is not one that is trusted.
     #[error("cannot connect: {0}")]
     Connect(#[from] std::io::Error),
+    /// It speaks something else, or has ended the connection.
     #[error("{0}")]
     Http(#[from] hyper::Error),
     /// It is longer than it may be, or was cut.
     #[error("the answer cannot be read: {0}")]
     Body(String),
+    /// For whoever asks and gives up.
     #[error("no answer in time")]
     Late,
 }
@@ -61,13 +63,13 @@ pub fn is_open_to_others(address: &str) -> bool {
 }
 
 /// A server, and the connections to it that are free.
-pub(crate) struct Server {
+pub struct Server {
     host: String,
     port: u16,
     /// As the header has it.
     authority: HeaderValue,
     tls: Option<TlsConnector>,
-    idle: RefCell<Vec<Idle>>,
+    idle: Mutex<Vec<Idle>>,
     idle_max: usize,
 }
 
@@ -77,12 +79,11 @@ struct Idle {
 }
 
 impl Server {
-    /// The one of an address.
-    pub(crate) fn new(
-        uri: &Uri,
-        ca_file: Option<&Path>,
-        idle_max: usize,
-    ) -> Result<Self, BadAddress> {
+    /// The one of an address, of which at most `idle_max` connections are kept for later.
+    ///
+    /// # Errors
+    /// It is no address; the authorities, those of the system without a file, cannot be had.
+    pub fn new(uri: &Uri, ca_file: Option<&Path>, idle_max: usize) -> Result<Self, BadAddress> {
         let host = uri.host().filter(|host| !host.is_empty()).ok_or(BadAddress::Form)?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let (tls, port) = match uri.scheme_str() {
@@ -97,11 +98,14 @@ impl Server {
         }
         let authority = HeaderValue::from_str(authority).map_err(|_| BadAddress::Form)?;
         let port = uri.port_u16().unwrap_or(port);
-        Ok(Self { host, port, authority, tls, idle: RefCell::default(), idle_max })
+        Ok(Self { host, port, authority, tls, idle: Mutex::default(), idle_max })
     }
 
     /// The answer to a request whose path is that of an address, with at most `bytes_max` of body.
-    pub(crate) async fn ask(
+    ///
+    /// # Errors
+    /// There is none, or a longer one.
+    pub async fn ask(
         &self,
         mut request: Request<Full<Bytes>>,
         bytes_max: usize,
@@ -128,15 +132,19 @@ impl Server {
         Ok((status, body))
     }
 
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take_idle(&self) -> Option<Idle> {
-        let mut idle = self.idle.borrow_mut();
+        let mut idle = self.idle();
         let is_usable = |it: &Idle| it.born.elapsed() < LIFE_MAX && !it.to.is_closed();
         std::iter::from_fn(|| idle.pop()).find(is_usable)
     }
 
     async fn keep(&self, mut idle: Idle) {
         if idle.born.elapsed() < LIFE_MAX && idle.to.ready().await.is_ok() {
-            let mut all = self.idle.borrow_mut();
+            let mut all = self.idle();
             if all.len() < self.idle_max {
                 all.push(idle);
             }
@@ -161,11 +169,11 @@ impl Server {
 
 async fn open<T>(io: T) -> Result<SendRequest<Full<Bytes>>, Fault>
 where
-    T: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+    T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (to, connection) = handshake(io).await?;
     // What goes wrong there, whoever asked is told; the thread's end ends it as well.
-    tokio::task::spawn_local(async move {
+    tokio::spawn(async move {
         let _ = tokio::time::timeout(2 * LIFE_MAX, connection).await;
     });
     Ok(to)
