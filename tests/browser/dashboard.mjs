@@ -159,6 +159,45 @@ const traces = async (client, me) => {
   await me.come("#trace-list p", "No trace goes on.");
 };
 
+// What cannot be used is shown with its line, and what can is tried before it is put.
+const config = async (client, me) => {
+  await me.click("#views a", "Configuration");
+  await me.until("id('config-file').value !== ''", "the file");
+  seen.secrets = await evaluate(client, "[id('config-file').value.includes('***'), id('config-text').textContent.includes('shards')]");
+  const edit = (from, to) => evaluate(client, `id('config-file').value = id('config-file').value.replace(${JSON.stringify(from)}, ${JSON.stringify(to)})`);
+  await edit("shards = 2", "shards = 3\ngather_ms = 5000");
+  await me.click("#config-try");
+  await me.come("#config-said.bad");
+  seen.wrong = await me.read("#config-said");
+  seen.line = await evaluate(client, "id('config-file').value.slice(id('config-file').selectionStart, id('config-file').selectionEnd)");
+  await everywhere(client, "config-wrong");
+  await edit("gather_ms = 5000", "gather_ms = 2");
+  await me.click("#config-try");
+  await me.come("#config-changes td", "gather_ms");
+  seen.would = await me.read("#config-said");
+  await everywhere(client, "config");
+  await me.click("#config-put");
+  await me.click("#sure-yes");
+  await me.come("#config-said.good");
+  seen.changed = await me.read("#config-said");
+  await me.until("id('config-text').textContent.includes('gather_ms = 2')", "what runs");
+};
+
+const drain = async (client, me) => {
+  await me.click("#views a", "Drain");
+  await me.come("#drain-state", "Clients are let in.");
+  await me.write("#drain-server", "other.example:8883");
+  await me.write("#drain-rate", "1");
+  await me.click("#drain-begin");
+  await me.click("#sure-yes");
+  await me.come("#drain-said.good");
+  await me.come("#drain-facts dt", "sent away");
+  await everywhere(client, "drain");
+  await me.click("#drain-end");
+  await me.come("#drain-state", "Clients are let in.");
+  seen.letIn = await me.read("#drain-said");
+};
+
 const overWebSocket = async (client, me) => {
   await me.click("#views a", "WebSocket");
   // That of the broker's listener is there by itself.
@@ -198,6 +237,15 @@ const use = async (client, me) => {
   await me.click("#client-list a", "meter-7");
   await me.come("#client-state", "connected");
   seen.viewer = { kick: await evaluate(client, "id('kick').disabled"), why: await me.read("#kick-help") };
+  await me.click("#views a", "Configuration");
+  await me.come("#config-sections th", "shards");
+  seen.viewerOfConfig = await evaluate(client, "[id('config-form').hidden, id('config-text').textContent.includes('shards')]");
+  await me.click("#views a", "Drain");
+  await me.come("#drain-state", "Clients are let in.");
+  seen.viewerOfDrain = await evaluate(client, "[id('drain-begin').disabled, id('drain-end').disabled]");
+  await me.click("#views a", "Clients");
+  await me.click("#client-list a", "meter-7");
+  await me.come("#client-state", "connected");
   await me.click("#leave");
 
   await me.logIn(options.admin);
@@ -248,6 +296,8 @@ const use = async (client, me) => {
   await overWebSocket(client, me);
   await users(client, me);
   await traces(client, me);
+  await config(client, me);
+  await drain(client, me);
   await me.click("#views a", "Listeners");
   await me.come("#listener-list td", "MQTT over WebSocket");
   await everywhere(client, "listeners");
@@ -284,7 +334,7 @@ try {
   await inChromium(options.browser, [], async (client) => {
     // A browser's log has a line for each status that is no success: the unknown token's, and that of
     // rights without a file of them, and that of a trace that has ended.
-    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && entry.url.endsWith("/rights")) || (entry.text.includes("404") && entry.url.includes("/events?")) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
+    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && /\/rights$|\/config\?/.test(entry.url)) || (entry.text.includes("404") && entry.url.includes("/events?")) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
     await screen(client, VIEWS[0]);
     const loaded = client.Page.loadEventFired();
     await client.Page.navigate({ url });

@@ -6,6 +6,7 @@
 mod lines;
 mod mosquitto;
 mod range;
+pub(crate) mod secrets;
 mod sections;
 
 pub use mosquitto::{

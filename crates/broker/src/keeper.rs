@@ -2,10 +2,10 @@
 //! whole, and then everything goes by it.
 
 use crate::auth::users::{self, Unchanged};
-use crate::config::{Config, shown_config};
+use crate::config::{Config, SECTIONS, Section, shown_config};
 use crate::reload::Reloader;
 use std::path::PathBuf;
-use weir_control::{ListenerPlace, NotKept, PutConfig, Reloaded};
+use weir_control::{ConfigSection, ListenerPlace, NotKept, PutConfig, Reloaded};
 
 #[derive(Debug)]
 pub(crate) struct Keeper(Reloader);
@@ -53,10 +53,26 @@ impl weir_control::Keeper for Keeper {
         shown_config(&self.0.running().config)
     }
 
+    fn config_file(&self) -> Result<String, NotKept> {
+        self.0.config_file()
+    }
+
+    fn may_guests_write(&self) -> bool {
+        self.0.running().config.control.may_write_config
+    }
+
+    fn sections(&self) -> Vec<ConfigSection> {
+        let shown = |section: &Section| ConfigSection {
+            key: section.key.into(),
+            is_live: section.is_live,
+            how: section.how.into(),
+        };
+        SECTIONS.iter().map(shown).collect()
+    }
+
     fn put_config(&self, text: &str, how: PutConfig) -> Result<Reloaded, NotKept> {
         let PutConfig { is_dry_run, is_guest } = how;
-        let may_write = self.0.running().config.control.may_write_config;
-        if is_guest && !may_write {
+        if is_guest && !self.may_guests_write() {
             let text = "nobody may replace the configuration over TCP: may_write_config = true in \
                         [control] lets those who may change things do it";
             return Err(NotKept::Forbidden(text.into()));

@@ -11,6 +11,7 @@ pub(crate) use listening::{Listening, NotBound, wanted};
 use crate::admission::{AdmissionControl, is_out, open as open_admission};
 use crate::auth::access::Tag;
 use crate::auth::hasher::{Book, SharedBook, open, start_later};
+use crate::config::secrets::{self, Unknown};
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
 use crate::kept_file::KeptFile;
 use crate::letter::Letter;
@@ -132,6 +133,13 @@ impl Running {
         Self { config, source: None, listening, book, mesh: None, is_asked: false }
     }
 
+    /// The configuration file.
+    fn file(&self) -> Result<PathBuf, NotKept> {
+        let file = self.source.as_ref().and_then(|source| source.file.clone());
+        let no_file = "the broker runs by no configuration file of its own words";
+        file.ok_or_else(|| NotKept::NoFile(no_file.into()))
+    }
+
     /// Reads and checks; binds what is new.
     fn prepare(&self, new: Config, shards: usize) -> Result<Prepared, Fault> {
         let plan = Plan::new(&self.config, new);
@@ -179,18 +187,38 @@ impl Reloader {
         self.0.reload(&mut self.running())
     }
 
+    /// The text of the configuration file, without what is secret.
+    pub(crate) fn config_file(&self) -> Result<String, NotKept> {
+        let file = self.running().file()?;
+        let failed = |error: &dyn fmt::Display| {
+            NotKept::Failed(format!("cannot read {}: {error}", file.display()))
+        };
+        let text = std::fs::read_to_string(&file).map_err(|error| failed(&error))?;
+        secrets::masked(&text).map_err(|error| failed(&error))
+    }
+
     /// Puts this text in the place of the configuration file, and has everything go by it; with
     /// `is_dry_run` only says what that would change.
     pub(crate) fn replace_config(&self, text: &str, is_dry_run: bool) -> Result<Reloaded, NotKept> {
         let mut running = self.running();
-        let file = running.source.as_ref().and_then(|source| source.file.clone());
-        let no_file = "the broker runs by no configuration file of its own words";
-        let file = file.ok_or_else(|| NotKept::NoFile(no_file.into()))?;
+        let file = running.file()?;
         if running.mesh.is_none() {
             return Err(NotKept::Failed("the broker is still starting; try again".into()));
         }
         let failed = |error| NotKept::Failed(format!("cannot write {}: {error}", file.display()));
-        let prepared = match self.0.prepare(&running, Some(text)) {
+        let old = std::fs::read_to_string(&file).unwrap_or_default();
+        let text = match secrets::unmasked(text, &old) {
+            Ok(text) => text,
+            Err(Unknown { line, key }) => {
+                let text = format!(
+                    "{}:{line}: {key}: *** stands for a secret that the file has, and it has none \
+                     there: write the secret itself",
+                    file.display()
+                );
+                return Ok(Reloaded::failed("the configuration", text));
+            }
+        };
+        let prepared = match self.0.prepare(&running, Some(&text)) {
             Err(Fault { what, error }) => return Ok(Reloaded::failed(&what, error)),
             Ok(prepared) => prepared,
         };
@@ -198,7 +226,7 @@ impl Reloader {
             return Ok(Reloaded { read: Vec::new(), changes: shown(&prepared.plan) });
         }
         let kept = KeptFile::open(&file).map_err(failed)?;
-        kept.replace(text).map_err(failed)?;
+        kept.replace(&text).map_err(failed)?;
         Ok(self.0.finish(&mut running, prepared, APPLIED_MAX))
     }
 

@@ -48,6 +48,8 @@ const FILES: &[File] = &[
         kind: JS,
         text: include_str!("dashboard/websocket.js"),
     },
+    File { path: "/dashboard/config.js", kind: JS, text: include_str!("dashboard/config.js") },
+    File { path: "/dashboard/drain.js", kind: JS, text: include_str!("dashboard/drain.js") },
     File { path: "/dashboard/top.js", kind: JS, text: include_str!("dashboard/top.js") },
     File { path: "/dashboard/users.js", kind: JS, text: include_str!("dashboard/users.js") },
     File { path: "/dashboard/trace.js", kind: JS, text: include_str!("dashboard/trace.js") },

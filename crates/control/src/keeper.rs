@@ -13,6 +13,18 @@ pub trait Keeper: Debug + Send + Sync + 'static {
     /// The configuration that runs, as a file has it, without what is secret.
     fn config(&self) -> String;
 
+    /// The text of the configuration file, with `***` for each secret in it.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be read.
+    fn config_file(&self) -> Result<String, NotKept>;
+
+    /// Whether whoever comes by the network may put another configuration.
+    fn may_guests_write(&self) -> bool;
+
+    /// The parts of a configuration.
+    fn sections(&self) -> Vec<ConfigSection>;
+
     /// Puts another text in the place of the configuration file, and has everything go by it, or
     /// says what that would change.
     ///
@@ -77,6 +89,18 @@ pub struct ConfigChange {
     pub from: Option<String>,
     /// What it is, or will be.
     pub to: Option<String>,
+}
+
+/// A part of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigSection {
+    /// A key, or the table that keys are in. Of those that begin as a key does, the longest is
+    /// about it.
+    pub key: String,
+    /// Whether a change of it needs no restart.
+    pub is_live: bool,
+    /// How it is taken up, or why it takes a restart.
+    pub how: String,
 }
 
 /// What a reload has come to, or would.

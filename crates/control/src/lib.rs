@@ -37,7 +37,8 @@ pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use keeper::{
-    ConfigChange, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread, ShownCertificate,
+    ConfigChange, ConfigSection, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread,
+    ShownCertificate,
 };
 #[cfg(feature = "otlp")]
 pub use otlp::Otlp;

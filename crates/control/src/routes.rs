@@ -100,7 +100,12 @@ fn of_configuration() -> Vec<Operation> {
         On::get("/api/v1/bridges", "Bridges to other brokers.", bridges::list),
         On::post("/api/v1/reload", "Has files read again, as SIGHUP does.", reload::reload)
             .fails(&[NOT_USED]),
-        On::get("/api/v1/config", "The configuration that runs, but for secrets.", reload::config),
+        On::get("/api/v1/config", "The configuration, but for secrets.", reload::config).fails(&[
+            (403, "The file is for an admin."),
+            NO_FILE,
+            NOT_WRITTEN,
+        ]),
+        On::get("/api/v1/config/sections", "What is live, and what not.", reload::sections),
         On::put("/api/v1/config", "Another configuration file.", reload::put_config).fails(&[
             (403, "Nobody may over TCP, as it is configured."),
             NOT_USED,

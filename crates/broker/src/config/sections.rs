@@ -83,7 +83,7 @@ const SECRETS: &[&str] = &["headers", "password", "sha256"];
 /// Keys of addresses, which may have a password or a token in them.
 const ADDRESSES: &[&str] = &["url", "superuser_url", "jwks"];
 
-const HIDDEN: &str = "***";
+pub(super) const HIDDEN: &str = "***";
 
 /// What a key is set to, once and now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +215,15 @@ fn is_long(value: &Value) -> bool {
 
 fn is_secret(key: &str) -> bool {
     key.split('.').any(|word| SECRETS.contains(&word) || ADDRESSES.contains(&word))
+}
+
+/// Whether nobody is shown what a key is set to: this text, if it is one.
+pub(super) fn is_hidden(key: &str, text: Option<&str>) -> bool {
+    let has = |words: &[&str]| key.split('.').any(|word| words.contains(&word));
+    let is_plain = |text: &str| text != HIDDEN && text == without_secrets(text);
+    key.starts_with("auth.users.")
+        || has(SECRETS)
+        || (has(ADDRESSES) && !text.is_some_and(is_plain))
 }
 
 /// Sets what is at a key to what it is in another table, or takes it out.

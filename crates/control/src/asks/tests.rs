@@ -1,7 +1,7 @@
 //! Requests to a port that the test answers when it wants to.
 
 use super::*;
-use crate::keeper::{ListenerPlace, NotKept, PutConfig, Reloaded};
+use crate::keeper::{ConfigSection, ListenerPlace, NotKept, PutConfig, Reloaded};
 use crate::port::Kicked;
 use std::future::Future;
 use std::io::Write;
@@ -19,6 +19,18 @@ impl Keeper for Nothing {
 
     fn config(&self) -> String {
         String::new()
+    }
+
+    fn config_file(&self) -> Result<String, NotKept> {
+        Err(NotKept::NoFile(String::new()))
+    }
+
+    fn may_guests_write(&self) -> bool {
+        false
+    }
+
+    fn sections(&self) -> Vec<ConfigSection> {
+        Vec::new()
     }
 
     fn put_config(&self, _text: &str, _how: PutConfig) -> Result<Reloaded, NotKept> {

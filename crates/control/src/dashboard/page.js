@@ -4,6 +4,8 @@
 import { ask, keepToken, token, visitor } from "./api.js";
 import * as bans from "./bans.js";
 import * as clients from "./clients.js";
+import * as config from "./config.js";
+import * as drain from "./drain.js";
 import * as listeners from "./listeners.js";
 import * as losses from "./losses.js";
 import * as messages from "./messages.js";
@@ -30,6 +32,8 @@ const VIEWS = {
   users: users.showUsers,
   trace: trace.showTraces,
   listeners: listeners.showListeners,
+  drain: drain.showDrain,
+  config: config.showConfig,
 };
 
 let shown = null, turn = 0, isReading = false, lostAt = null, isOwed = false;
@@ -81,6 +85,7 @@ async function read() {
   try {
     if (overview.take(await ask("counters"), Date.now() / 1000)) overview.takeAbout(await ask("broker"));
     if (shown.view === "overview") overview.show();
+    if (shown.view === "drain") await drain.showState(shown.isCurrent);
     if (shown.view === "client") await clients.showFacts(shown.wanted, shown.isCurrent);
     if (isOwed) route();
     else trouble(null);
@@ -124,6 +129,7 @@ function leave() {
   Object.assign(visitor, { name: null, role: null });
   overview.forget();
   websocket.leave();
+  config.leave();
   for (const box of document.querySelectorAll("dialog")) box.close();
   for (const name of ["views", "who", "trouble"]) id(name).hidden = true;
   id("link").textContent = "";

@@ -4,8 +4,8 @@
 use super::Problem;
 use super::operation::Text;
 use crate::asks::Asks;
-use crate::keeper::{Keeper, PutConfig, Reloaded};
-use crate::tokens::Token;
+use crate::keeper::{ConfigSection, Keeper, PutConfig, Reloaded};
+use crate::tokens::{Role, Token};
 use axum::extract::rejection::{QueryRejection, StringRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -38,10 +38,45 @@ fn outcome(reloaded: Reloaded) -> (StatusCode, Json<ReadAgain>) {
     (status, Json(ReadAgain { error, reloaded }))
 }
 
-/// What runs.
-pub(super) async fn config(State(asks): State<Arc<Asks>>) -> Result<Text, Problem> {
-    let text = asks.keep(<dyn Keeper>::config).await?;
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfigQuery {
+    /// Whether it is the text of the file, with its comments, and not what runs; for an admin.
+    #[serde(default)]
+    file: bool,
+}
+
+/// What runs, or the file.
+pub(super) async fn config(
+    State(asks): State<Arc<Asks>>,
+    token: Option<Extension<Token>>,
+    query: Result<Query<ConfigQuery>, QueryRejection>,
+) -> Result<Text, Problem> {
+    let Query(ConfigQuery { file }) = query?;
+    // Comments are nobody's to look for secrets in.
+    if file && token.is_some_and(|Extension(token)| token.role < Role::Admin) {
+        let text = "this token is a viewer's: the configuration file is shown to admins";
+        return Err(Problem::new(StatusCode::FORBIDDEN, text));
+    }
+    let text = match file {
+        true => asks.keep(<dyn Keeper>::config_file).await??,
+        false => asks.keep(<dyn Keeper>::config).await?,
+    };
     Ok(Text { kind: "application/toml", text })
+}
+
+/// The parts of a configuration.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SectionList {
+    sections: Vec<ConfigSection>,
+    /// Whether the configuration may be replaced over TCP.
+    may_write: bool,
+}
+
+pub(super) async fn sections(State(asks): State<Arc<Asks>>) -> Result<Json<SectionList>, Problem> {
+    let (sections, may_write) =
+        asks.keep(|keeper| (keeper.sections(), keeper.may_guests_write())).await?;
+    Ok(Json(SectionList { sections, may_write }))
 }
 
 #[derive(Deserialize, JsonSchema)]

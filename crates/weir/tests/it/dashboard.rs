@@ -16,7 +16,9 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let folder = tempfile::tempdir().unwrap();
     let users = folder.path().join("users");
     std::fs::write(&users, "").unwrap();
-    let auth = format!("[auth]\npassword_file = {users:?}\nallow_anonymous = true");
+    let auth = format!(
+        "may_write_config = true\n[auth]\npassword_file = {users:?}\nallow_anonymous = true"
+    );
     let served = Served::with_websocket(&auth);
     let mut meter = Blocking::connect(&served.broker.address, Version::V5).unwrap();
     meter.join("meter-7", None, &[Property::SessionExpiryInterval(3600)]).unwrap();
@@ -55,6 +57,9 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     assert_eq!(told["faults"], json!([]), "{told:#}");
     let seen = &told["seen"];
     assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
+    assert_eq!(seen["secrets"], json!([true, true]));
+    assert_eq!(seen["viewerOfConfig"], json!([true, true]), "no editor, but what runs");
+    assert_eq!(seen["viewerOfDrain"], json!([true, true]), "a viewer's buttons are still");
     assert_eq!(seen["markup"], 0);
     assert_eq!(seen["viewer"]["kick"], true, "a viewer's button is still");
     for (name, part) in [
@@ -75,6 +80,11 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
         ("left", "disconnected"),
         ("rights", "no auth.acl_file"),
         ("traced", "plant/command"),
+        ("wrong", "weir.toml:2: gather_ms = 5000"),
+        ("line", "gather_ms = 5000"),
+        ("would", "2 would change. 1 of them waits for a restart."),
+        ("changed", "It is in the file"),
+        ("letIn", "Clients are let in again."),
         ("unknown", "does not know this tab's token any more"),
     ] {
         assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
