@@ -45,8 +45,9 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let is_over = AtomicBool::new(false);
     let told = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                talker.send(&publish("talk", b"x", QoS::AtMostOnce)).unwrap();
+            let publish = publish("talk", b"x", QoS::AtMostOnce);
+            // Until all clients are sent away.
+            while !is_over.load(Ordering::Relaxed) && talker.send(&publish).is_ok() {
                 std::thread::sleep(Duration::from_millis(20));
             }
         });
