@@ -161,7 +161,7 @@ const traces = async (client, me) => {
 
 // What cannot be used is shown with its line, and what can is tried before it is put.
 const config = async (client, me) => {
-  await me.click("#views a", "Configuration");
+  await me.click("#views a", "Config");
   await me.until("id('config-file').value !== ''", "the file");
   seen.secrets = await evaluate(client, "[id('config-file').value.includes('***'), id('config-text').textContent.includes('shards')]");
   const edit = (from, to) => evaluate(client, `id('config-file').value = id('config-file').value.replace(${JSON.stringify(from)}, ${JSON.stringify(to)})`);
@@ -237,7 +237,7 @@ const use = async (client, me) => {
   await me.click("#client-list a", "meter-7");
   await me.come("#client-state", "connected");
   seen.viewer = { kick: await evaluate(client, "id('kick').disabled"), why: await me.read("#kick-help") };
-  await me.click("#views a", "Configuration");
+  await me.click("#views a", "Config");
   await me.come("#config-sections th", "shards");
   seen.viewerOfConfig = await evaluate(client, "[id('config-form').hidden, id('config-text').textContent.includes('shards')]");
   await me.click("#views a", "Drain");
@@ -297,7 +297,6 @@ const use = async (client, me) => {
   await users(client, me);
   await traces(client, me);
   await config(client, me);
-  await drain(client, me);
   await me.click("#views a", "Listeners");
   await me.come("#listener-list td", "MQTT over WebSocket");
   await everywhere(client, "listeners");
@@ -312,6 +311,8 @@ const use = async (client, me) => {
   await me.until("!window.seenRow.isConnected", "new figures");
   seen.focus = await evaluate(client, "document.activeElement.ariaLabel");
 
+  await drain(client, me);
+  await me.click("#views a", "Overview");
   for (const [status, name] of [[0, "gone"], [429, "often"], [503, "busy"]]) {
     await answering(client, "counters", status, async () => {
       await me.come("#trouble");

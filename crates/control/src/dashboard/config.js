@@ -18,7 +18,7 @@ export async function showConfig(_wanted, isCurrent) {
   if (!isCurrent()) return;
   mayWrite = may_write && isAdmin();
   id("config-text").textContent = runs;
-  fill(id("config-sections"), [table("What a change takes", [short("key"), short("takes"), text("how, or why")], sections.map((of) => [of.key, takes(of.is_live), of.how]))]);
+  fill(id("config-sections"), [table("What a change takes", [short("key"), short("takes"), text("how, or why")], sections.map((of) => [of.key, takes(of.is_live), of.how.replaceAll("`", "")]))]);
   forAdmins([id("config-try"), id("config-put")], id("config-help"), may_write ? "A secret is shown as ***, and stays as it is where you leave that." : FORBIDDEN);
   if (!isAdmin()) return;
   // What is being edited stays, until it is read anew.
@@ -63,6 +63,7 @@ function select(line) {
   const start = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
   of.focus();
   of.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+  of.scrollTop = of.scrollHeight * Math.max(0, line - 4) / lines.length;
 }
 
 /** What is edited is nobody's who comes later. */
