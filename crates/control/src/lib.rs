@@ -31,6 +31,7 @@ mod top;
 mod tracer;
 mod traces;
 mod why;
+mod window;
 
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use bridges::Bridge;

@@ -1,23 +1,15 @@
 //! Which clients send and get most, counted while somebody wants to know.
 //!
-//! One window at a time: whoever asks while it goes on gets what it counts. A task has the shards
-//! begin and end it, also when nobody waits for it any more.
+//! [`crate::window`] has the shards count.
 
-use crate::asks::Asks;
-use crate::port::{Answer, Full, Request};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 /// Clients of each order that a shard tells of, and that an answer may have.
 pub const TALKERS_MAX: u16 = 100;
-
-/// How long the task waits before it asks a shard again that takes no request.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// What was exchanged with clients.
 #[derive(
@@ -84,13 +76,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.total += other.total;
         self.talkers.extend(other.talkers);
     }
 
     /// With each client once: one may have moved, or come again.
-    fn merged(self) -> Self {
+    pub(crate) fn merged(self) -> Self {
         let mut by_name: HashMap<String, Talker> = HashMap::new();
         for talker in self.talkers {
             match by_name.get_mut(&talker.client_id) {
@@ -119,48 +111,23 @@ pub(crate) struct Window {
     pub(crate) tally: Tally,
 }
 
-/// Nothing while it goes on.
-type Outcome = Option<Result<Arc<Window>, Full>>;
+/// Nothing while it goes on; then nothing in it, if the shards did not begin.
+pub(crate) type Outcome = Option<Option<Arc<Window>>>;
 
 /// The window that goes on, if there is one.
 #[derive(Default)]
 pub(crate) struct Windows(Mutex<Option<watch::Receiver<Outcome>>>);
 
-/// Waits for the window that goes on, or for one of this length.
-pub(crate) async fn window(asks: &Arc<Asks>, length: Duration) -> Result<Arc<Window>, Full> {
-    let mut outcome = {
-        let mut current = asks.windows.0.lock().unwrap_or_else(PoisonError::into_inner);
+impl Windows {
+    /// The one that goes on, or the one that `begin` begins.
+    pub(crate) fn join(
+        &self,
+        begin: impl FnOnce() -> watch::Receiver<Outcome>,
+    ) -> watch::Receiver<Outcome> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on = current.as_ref().filter(|it| it.borrow().is_none()).cloned();
-        goes_on.unwrap_or_else(|| {
-            let (tell, outcome) = watch::channel(None);
-            tokio::spawn(count(Arc::clone(asks), length, tell));
-            current.insert(outcome).clone()
-        })
-    };
-    let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| Full)?;
-    outcome.clone().unwrap_or(Err(Full))
-}
-
-async fn count(asks: Arc<Asks>, length: Duration, tell: watch::Sender<Outcome>) {
-    let begun = asks.ask_all(&Request::Top(TopWish::Begin)).await;
-    let began = Instant::now();
-    if begun.is_ok() {
-        tokio::time::sleep(length).await;
+        goes_on.unwrap_or_else(|| current.insert(begin()).clone())
     }
-    let seconds = began.elapsed().as_secs_f64();
-    let mut tally = Tally::default();
-    for shard in 0..asks.shards() {
-        // One that takes no request now is asked again: else it would count for ever.
-        loop {
-            match asks.ask(shard, Request::Top(TopWish::End)).await {
-                Ok(Answer::Top(of_shard)) => break tally.add(*of_shard),
-                _ => tokio::time::sleep(AGAIN).await,
-            }
-        }
-    }
-    // Whoever waited may be gone.
-    let window = Window { seconds, tally: tally.merged() };
-    let _ = tell.send(Some(begun.map(|_| Arc::new(window))));
 }
 
 #[cfg(test)]

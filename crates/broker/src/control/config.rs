@@ -35,7 +35,8 @@ pub struct ControlConfig {
     /// A `[control.tls]` table: `http` is over TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ControlTls>,
-    /// A `[control.otlp]` table: metrics are sent to a collector.
+    /// A `[control.otlp]` table: the metrics of `/metrics` are sent to a collector over OTLP/HTTP,
+    /// as JSON. Only a program that was built with `--features otlp` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp: Option<OtlpConfig>,
     /// `[[control.token]]` tables, as `weir token` prints them: who may ask.
@@ -43,8 +44,7 @@ pub struct ControlConfig {
     pub token: Vec<TokenConfig>,
 }
 
-/// The `[control.otlp]` table: the metrics of `/metrics` are sent over OTLP/HTTP, as JSON. Only a
-/// program that was built with `--features otlp` has it.
+/// The `[control.otlp]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OtlpConfig {

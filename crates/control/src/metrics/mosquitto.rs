@@ -4,7 +4,6 @@
 //! They have no type: the names of counters do not end as those of a counter have to.
 
 use super::CONNECTED;
-use super::text::Format;
 use crate::port::Counters;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -34,14 +33,14 @@ const ALIASES: &[Alias] = &[
     ("broker_heap_current_size", "Resident memory in bytes.", &["rss_bytes"], &[]),
 ];
 
-pub(super) fn text(out: &mut String, shards: &[Counters], uptime_s: u64, format: Format) {
+/// `kind` is what the form calls a metric of no type.
+pub(super) fn text(out: &mut String, shards: &[Counters], uptime_s: u64, kind: &str) {
     let mut sums: HashMap<&str, u64> = HashMap::new();
     let process = shards.iter().take(1).flat_map(|counters| &counters.process);
     for &(name, count) in shards.iter().flat_map(|counters| &counters.shard).chain(process) {
         *sums.entry(name).or_default() += count;
     }
     let sum = |names: &[&str]| names.iter().filter_map(|name| sums.get(name)).sum::<u64>();
-    let kind = if format == Format::OpenMetrics { "unknown" } else { "untyped" };
     let mut alias = |name: &str, help: &str, value: u64| {
         writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}")
             .unwrap_or_default();

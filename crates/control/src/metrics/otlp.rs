@@ -115,7 +115,8 @@ mod tests {
         );
         assert_eq!(
             sum["dataPoints"][1],
-            json!({ "attributes": shard("1"), "timeUnixNano": at, "startTimeUnixNano": "1", "asInt": "2" })
+            json!({ "attributes": shard("1"), "timeUnixNano": at, "startTimeUnixNano": "1",
+                "asInt": "2" })
         );
         let longest = metric("weir_store_commit_seconds_max");
         let point = json!({ "attributes": shard("0"), "timeUnixNano": at, "asDouble": 1.5 });

@@ -52,7 +52,8 @@ pub(crate) fn text(
         }
     }
     if about.has_mosquitto_names {
-        mosquitto::text(&mut out, shards, about.uptime_s, format);
+        let untyped = if format == Format::OpenMetrics { "unknown" } else { "untyped" };
+        mosquitto::text(&mut out, shards, about.uptime_s, untyped);
     }
     if format == Format::OpenMetrics {
         out += "# EOF\n";

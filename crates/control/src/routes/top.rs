@@ -2,7 +2,8 @@
 
 use super::Problem;
 use crate::asks::Asks;
-use crate::top::{TALKERS_MAX, Talker, Traffic, window};
+use crate::top::{TALKERS_MAX, Talker, Traffic};
+use crate::window::window;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};

@@ -4,7 +4,7 @@ use crate::api::Served;
 use crate::look::{look, look_mjs, seen};
 use crate::support::blocking::Blocking;
 use crate::traces::publish;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,22 +39,7 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     ];
     let options = options.each_ref().map(String::as_str);
     let program = program.with_file_name("dashboard.mjs");
-    let mut talker = Blocking::connect(&served.broker.address, Version::V5).unwrap();
-    talker.join("talker", None, &[]).unwrap();
-    assert_eq!(talker.connack(), Some(ReasonCode::Success));
-    let is_over = AtomicBool::new(false);
-    let told = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let publish = publish("talk", b"x", QoS::AtMostOnce);
-            // Until all clients are sent away.
-            while !is_over.load(Ordering::Relaxed) && talker.send(&publish).is_ok() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
-        let told = seen(&look(&program, Path::new(&url), &options));
-        is_over.store(true, Ordering::Relaxed);
-        told
-    });
+    let told = use_while_one_talks(&served, &program, &url, &options);
     assert_eq!(told["faults"], json!([]), "{told:#}");
     let seen = &told["seen"];
     assert_eq!((&seen["filter"], &seen["payload"]), (&json!("plant/7/+"), &json!("21.5")));
@@ -99,6 +84,26 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let get = |path| served.get(path, Some(&served.viewer));
     assert!(get("/api/v1/clients/meter-7").1.contains(r#""connection":null"#));
     assert_eq!(get("/api/v1/retained/plant/temperature").0, 404);
+}
+
+/// What the browser has seen, while a client publishes without end.
+fn use_while_one_talks(served: &Served, program: &Path, url: &str, options: &[&str]) -> Value {
+    let mut talker = Blocking::connect(&served.broker.address, Version::V5).unwrap();
+    talker.join("talker", None, &[]).unwrap();
+    assert_eq!(talker.connack(), Some(ReasonCode::Success));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let publish = publish("talk", b"x", QoS::AtMostOnce);
+            // Until all clients are sent away.
+            while !is_over.load(Ordering::Relaxed) && talker.send(&publish).is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let told = seen(&look(program, Path::new(url), options));
+        is_over.store(true, Ordering::Relaxed);
+        told
+    })
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::net::{TcpListener, TcpStream};
 fn table(endpoint: &str) -> String {
     format!(
         "[control.otlp]\nendpoint = \"{endpoint}\"\ninterval_s = 1\n\
-         headers = {{ x-scope = \"ours\" }}\nattributes = {{ \"deployment.environment\" = \"test\" }}"
+         headers = {{ x-scope = \"ours\" }}\n\
+         attributes = {{ \"deployment.environment\" = \"test\" }}"
     )
 }
 
