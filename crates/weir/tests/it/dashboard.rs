@@ -10,6 +10,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_wire::{Property, QoS, ReasonCode, Version};
 
+/// What is read off the page, by its name, and a part of it.
+const SEEN: &[(&str, &str)] = &[
+    ("stranger", "does not know this token"),
+    ("topic", "plant/temperature"),
+    ("published", "Published to plant/command"),
+    ("gone", "out of reach"),
+    ("often", "100 requests a second"),
+    ("busy", "too busy"),
+    ("focus", "Threads"),
+    ("topFocus", "Clients that talk most"),
+    ("top", "talker"),
+    ("why", "\"meter-7\""),
+    ("about", "Weir "),
+    ("operators", "ended by an administrator"),
+    ("subscribed", "Subscribed to plant/ws"),
+    ("came", "over WebSocket"),
+    ("left", "disconnected"),
+    ("rights", "no auth.acl_file"),
+    ("traced", "plant/command"),
+    ("wrong", "weir.toml:2: gather_ms = 5000"),
+    ("line", "gather_ms = 5000"),
+    ("would", "2 would change. 1 of them waits for a restart."),
+    ("changed", "It is in the file"),
+    ("letIn", "Clients are let in again."),
+    ("unknown", "does not know this tab's token any more"),
+];
+
 #[test]
 fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     let Some(program) = look_mjs() else { return };
@@ -48,32 +75,8 @@ fn whoever_clicks_finds_and_kicks_a_client_and_reads_and_publishes_messages() {
     assert_eq!(seen["viewerOfDrain"], json!([true, true]), "a viewer's buttons are still");
     assert_eq!(seen["markup"], 0);
     assert_eq!(seen["viewer"]["kick"], true, "a viewer's button is still");
-    for (name, part) in [
-        ("stranger", "does not know this token"),
-        ("topic", "plant/temperature"),
-        ("published", "Published to plant/command"),
-        ("gone", "out of reach"),
-        ("often", "100 requests a second"),
-        ("busy", "too busy"),
-        ("focus", "Threads"),
-        ("topFocus", "Clients that talk most"),
-        ("top", "talker"),
-        ("why", "\"meter-7\""),
-        ("about", "Weir "),
-        ("operators", "ended by an administrator"),
-        ("subscribed", "Subscribed to plant/ws"),
-        ("came", "over WebSocket"),
-        ("left", "disconnected"),
-        ("rights", "no auth.acl_file"),
-        ("traced", "plant/command"),
-        ("wrong", "weir.toml:2: gather_ms = 5000"),
-        ("line", "gather_ms = 5000"),
-        ("would", "2 would change. 1 of them waits for a restart."),
-        ("changed", "It is in the file"),
-        ("letIn", "Clients are let in again."),
-        ("unknown", "does not know this tab's token any more"),
-    ] {
-        assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
+    for (name, part) in SEEN {
+        assert!(seen[*name].as_str().unwrap().contains(part), "{name}: {seen:#}");
     }
     assert!(seen["viewer"]["why"].as_str().unwrap().contains("a viewer's"), "{seen:#}");
 
