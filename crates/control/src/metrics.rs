@@ -225,7 +225,7 @@ mod tests {
         assert!(
             !text(&counters(), &[], About::default(), Format::Prometheus).contains("\nbroker_")
         );
-        let about = About { has_mosquitto_names: true, uptime_s: 12 };
+        let about = About { has_mosquitto_names: true, uptime_s: 12, pushes: None };
         let text = text(&counters(), &[], about, Format::Prometheus);
         for part in [
             "\nbroker_messages_received 3\n",
