@@ -17,7 +17,7 @@ pub use sections::{SECTIONS, Section};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
-use crate::bridges::BridgeConfig;
+use crate::bridges::{self, BridgeConfig, KafkaConfig};
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
@@ -81,6 +81,10 @@ pub struct Config {
     /// [bridges.md](bridges.md).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bridge: Vec<BridgeConfig>,
+    /// Messages that go to Kafka, a table for each cluster: [kafka.md](kafka.md). A program that is
+    /// built without the feature `kafka` refuses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kafka: Vec<KafkaConfig>,
     /// What the broker says of what it does.
     #[serde(skip_serializing_if = "LogConfig::is_default")]
     pub log: LogConfig,
@@ -107,6 +111,7 @@ impl Default for Config {
             share: SharePolicy::default(),
             flow: FlowRules::default(),
             bridge: Vec::new(),
+            kafka: Vec::new(),
             log: LogConfig::default(),
             control: ControlConfig::default(),
             sys: SysConfig::default(),
@@ -271,8 +276,8 @@ pub(crate) struct Opened {
     pub(crate) access: Access,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
-    /// What relays to other brokers.
-    pub(crate) bridges: Vec<weir_bridge::Settings>,
+    /// What relays to other brokers, and to Kafka.
+    pub(crate) bridges: Vec<weir_bridge::Task>,
     /// What is odd about them, and about the rest.
     pub(crate) warnings: Vec<String>,
 }
@@ -358,10 +363,8 @@ impl Config {
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => {
-                let bridges =
-                    self.bridge.iter().map(BridgeConfig::settings).collect::<Result<_, _>>();
-                let bridges =
-                    bridges.map_err(|(key, value, rule)| value_error(key, value, rule))?;
+                let bridges = bridges::tasks(&self.bridge, &self.kafka)
+                    .map_err(|(key, value, rule)| value_error(key, value, rule))?;
                 Ok(Opened { access, doors, bridges, warnings })
             }
         }
@@ -400,7 +403,9 @@ impl Config {
         if let Some((key, value, rule)) = self.control.fault() {
             return Err(value_error(key, value, rule));
         }
-        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
+        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge)
+            .or_else(|| KafkaConfig::fault_of(&self.kafka, &self.bridge))
+        {
             return Err(value_error(key, value, rule));
         }
         if let Some((key, value, rule)) = self.log.fault() {

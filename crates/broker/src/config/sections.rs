@@ -59,6 +59,7 @@ pub const SECTIONS: &[Section] = &[
     live("share", "Groups whose first member subscribes from now on."),
     live("flow", "At once. Counters and throttles of the rules begin anew."),
     restart("bridge", "Each has a thread and a session of its own."),
+    restart("kafka", "As `bridge`."),
     restart("sys", "A task was made for it."),
     restart("control", "It is served already."),
     secret("control.token", "The next request."),
