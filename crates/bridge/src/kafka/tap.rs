@@ -170,3 +170,125 @@ fn refusal(codes: &[u8]) -> Option<ReasonCode> {
     let code = codes.iter().find(|code| **code >= ReasonCode::UnspecifiedError as u8)?;
     Some(ReasonCode::from_u8(*code).unwrap_or(ReasonCode::UnspecifiedError))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topics::Direction;
+    use weir_wire::packet::{ConnAck, SubAck};
+    use weir_wire::{Packet, PacketId, Properties, QoS};
+
+    const CODES: &[u8] = &[1];
+
+    /// Takes all but what fits no subscription.
+    #[derive(Default)]
+    struct Book(Vec<(String, Option<u64>)>);
+
+    impl Taker for Book {
+        fn take(&mut self, it: &Publish<'_>, route: Option<usize>, source: Option<u64>) -> bool {
+            if route.is_some() {
+                self.0.push((it.topic.to_owned(), source));
+            }
+            route.is_some()
+        }
+    }
+
+    fn tap() -> Tap {
+        let topic = Topic {
+            pattern: "a/#".into(),
+            direction: Direction::Out,
+            qos: QoS::AtLeastOnce,
+            local_prefix: String::new(),
+            remote_prefix: String::new(),
+        };
+        Tap::new("$weir/kafka/lake".into(), &[topic])
+    }
+
+    fn bytes(packets: &[Packet<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        packets.iter().for_each(|packet| packet.encode(Version::V5, &mut bytes));
+        bytes
+    }
+
+    fn connack(session_present: bool) -> Packet<'static> {
+        let (reason, properties) = (ReasonCode::Success, Properties::EMPTY);
+        Packet::ConnAck(ConnAck { session_present, reason, properties })
+    }
+
+    fn suback() -> Packet<'static> {
+        let properties = Properties::EMPTY;
+        Packet::SubAck(SubAck { packet_id: PacketId::FIRST, properties, codes: CODES })
+    }
+
+    fn publish(topic: &'static str, packet_id: u16) -> Packet<'static> {
+        Packet::Publish(Publish {
+            dup: false,
+            qos: if packet_id == 0 { QoS::AtMostOnce } else { QoS::AtLeastOnce },
+            retain: false,
+            topic,
+            packet_id: PacketId::new(packet_id),
+            properties: Properties::EMPTY,
+            payload: b"x",
+        })
+    }
+
+    /// Identifiers of the PUBACKs that it has written.
+    fn acknowledged(tap: &mut Tap) -> Vec<u8> {
+        let output = tap.output().to_vec();
+        tap.wrote(output.len());
+        output.chunks(4).filter(|packet| packet[0] == 0x40).map(|packet| packet[3]).collect()
+    }
+
+    fn connected(errand: Errand, book: &mut Book) -> Tap {
+        let mut tap = tap();
+        tap.open(errand, 10, 0);
+        tap.wrote(tap.output().len());
+        // A session that was there before sends before SUBACK.
+        let input = bytes(&[connack(true), publish("a/1", 1), suback()]);
+        assert_eq!(tap.received(&input, 0, book).unwrap(), input.len());
+        assert!(tap.is_ready());
+        let subscribe = tap.output().len();
+        tap.wrote(subscribe);
+        tap
+    }
+
+    #[test]
+    fn a_message_is_acknowledged_when_it_is_settled_and_in_order() {
+        let mut book = Book::default();
+        let mut tap = connected(Errand::Relay, &mut book);
+        let input =
+            bytes(&[publish("a/2", 2), publish("b", 3), publish("a", 0), publish("a/4", 4)]);
+        // Piece by piece, as it may come.
+        let (mut at, mut till) = (0, 0);
+        while at < input.len() {
+            till += 1;
+            at += tap.received(&input[at..till], 0, &mut book).unwrap();
+        }
+        let expected = [("a/1", Some(0)), ("a/2", Some(1)), ("a", None), ("a/4", Some(3))];
+        assert_eq!(book.0, expected.map(|(topic, source)| (topic.to_owned(), source)));
+        assert_eq!(acknowledged(&mut tap), [0_u8; 0]);
+        tap.settle(1, 0);
+        assert_eq!(acknowledged(&mut tap), [0_u8; 0]);
+        tap.settle(0, 0);
+        assert_eq!(acknowledged(&mut tap), [1, 2, 3], "what fits nothing waits for nothing");
+        tap.settle(3, 0);
+        assert_eq!(acknowledged(&mut tap), [4]);
+    }
+
+    #[test]
+    fn nothing_is_taken_or_acknowledged_while_the_session_is_prepared() {
+        let mut book = Book::default();
+        let mut tap = connected(Errand::Prepare, &mut book);
+        assert_eq!((book.0.len(), acknowledged(&mut tap).len()), (0, 0));
+    }
+
+    #[test]
+    fn a_refusal_ends_it() {
+        let mut tap = tap();
+        tap.open(Errand::Relay, 10, 0);
+        let (reason, properties) = (ReasonCode::ServerBusy, Properties::EMPTY);
+        let refused = Packet::ConnAck(ConnAck { session_present: false, reason, properties });
+        let error = tap.received(&bytes(&[refused]), 0, &mut Book::default()).unwrap_err();
+        assert!(error.said_of("it").starts_with("it refused the connection: "), "{error:?}");
+    }
+}

@@ -75,7 +75,7 @@ struct Sorter<'a> {
     lanes: &'a mut Lanes,
 }
 
-/// What comes before there is anybody to take it.
+/// Takes nothing while the session is prepared: nothing is offered then.
 struct Nobody;
 
 impl Taker for Nobody {
@@ -159,35 +159,46 @@ impl Sink<'_> {
 
     /// Makes the session, so that nothing is missed while Kafka is not there.
     async fn prepare(&mut self) -> Result<(), Gone> {
-        self.open(Errand::Prepare, 1).await.map(drop)
+        self.open(Errand::Prepare, 1, &mut Nobody).await.map(drop)
     }
 
     /// Connects, and relays until something is lost.
     async fn serve(&mut self) -> Result<(), Gone> {
-        let mut cluster = Cluster::connect(self.settings).await?;
-        let line = self.open(Errand::Relay, self.settings.in_flight_max).await?;
+        let Self { settings, shared, .. } = *self;
+        let cluster = Cluster::connect(settings).await?;
+        let mut lanes = Lanes::new(cluster.lanes(), settings.batch);
+        // The first messages come before the broker has answered SUBSCRIBE.
+        let mut sorter = Sorter { settings, shared, cluster: &cluster, lanes: &mut lanes };
+        let line = self.open(Errand::Relay, settings.in_flight_max, &mut sorter).await?;
         let place = self.settings.place();
         self.shared.connected(&place);
         self.has_told = false;
         tracing::info!(kafka = self.settings.name, place, "Kafka connected");
         let since_us = now_us();
-        let ended = self.relay(&mut cluster, line).await;
+        let ended = self.relay(cluster, lanes, line).await;
         self.shared.disconnected();
         self.backoff.lasted(now_us().saturating_sub(since_us));
         Err(ended)
     }
 
     /// Connects to the own broker, and waits until the session is there.
-    async fn open(&mut self, errand: Errand, window: u16) -> Result<Line, Gone> {
+    async fn open(
+        &mut self,
+        errand: Errand,
+        window: u16,
+        taker: &mut impl Taker,
+    ) -> Result<Line, Gone> {
         let opened = self.inlet.connect().and_then(Line::new);
         let mut line = opened.map_err(|error| format!("no way into the own broker: {error}"))?;
         self.tap.open(errand, window, now_us());
         let greet = async {
             while !self.tap.is_ready() {
-                line.write(&mut self.tap)?;
-                line.stream.readable().await.map_err(lost)?;
-                // Nothing is asked for that could be lost: it is not acknowledged.
-                line.read(&mut self.tap, &mut Nobody)?;
+                tokio::select! {
+                    _ = line.stream.readable() => line.read(&mut self.tap, taker),
+                    _ = line.stream.writable(), if !self.tap.output().is_empty() => {
+                        line.write(&mut self.tap)
+                    }
+                }?;
             }
             Ok(())
         };
@@ -202,9 +213,8 @@ impl Sink<'_> {
         Ok(line)
     }
 
-    /// From the session to Kafka, until one of them is lost.
-    async fn relay(&mut self, cluster: &mut Cluster, mut line: Line) -> Gone {
-        let mut lanes = Lanes::new(cluster.lanes(), self.settings.batch);
+    /// From the session to Kafka, until one of them is lost. What has come already is in the lanes.
+    async fn relay(&mut self, mut cluster: Cluster, mut lanes: Lanes, mut line: Line) -> Gone {
         let mut away = JoinSet::new();
         let mut watch = pin!(cluster.watch(LOOK_EVERY));
         loop {
@@ -215,7 +225,8 @@ impl Sink<'_> {
             let done = tokio::select! {
                 _ = line.stream.readable(), if lanes.bytes() < WAITING_BYTES_MAX => {
                     let Self { settings, shared, tap, .. } = self;
-                    let mut sorter = Sorter { settings, shared, cluster, lanes: &mut lanes };
+                    let (cluster, lanes) = (&cluster, &mut lanes);
+                    let mut sorter = Sorter { settings, shared, cluster, lanes };
                     line.read(tap, &mut sorter)
                 }
                 _ = line.stream.writable(), if !self.tap.output().is_empty() => {
