@@ -188,7 +188,8 @@ mod tests {
                 for (at, bytes) in away.drain(..) {
                     lanes.settled(at, bytes);
                 }
-                let Some((at, items)) = lanes.take(u64::MAX / 2) else { break };
+                now_us += 10;
+                let Some((at, items)) = lanes.take(now_us) else { break };
                 away.push((at, items.iter().map(|item| item.bytes).sum()));
                 had[at].extend(items.iter().filter_map(|item| item.source));
             }

@@ -27,6 +27,8 @@ struct Kafka {
     address: String,
     /// With TLS and users.
     secure: String,
+    /// The file of the authority that has signed it there.
+    ca: String,
     server: Option<Child>,
 }
 
@@ -56,7 +58,8 @@ impl Kafka {
         }
         let [plain, secure, controller] = free_ports();
         let [address, secure] = [plain, secure].map(|port| format!("127.0.0.1:{port}"));
-        let pair = Authority::new("a", folder).valid("kafka");
+        let authority = Authority::new("a", folder);
+        let pair = authority.valid("kafka");
         let identity = folder.join("kafka.pem");
         let [key, chain] = [pair.key, pair.certificate].map(|it| std::fs::read(it).unwrap());
         std::fs::write(&identity, [key, chain].concat()).unwrap();
@@ -88,6 +91,7 @@ impl Kafka {
             jars: format!("{}/*", jars.display()),
             address,
             secure,
+            ca: authority.file(),
             server: None,
         };
         kafka.tool(
@@ -300,7 +304,7 @@ fn a_sink_speaks_tls_and_says_who_it_is() {
     kafka.start();
     kafka.create("plant", &[]);
     kafka.create("bare", &[]);
-    let ca = folder.path().join("ca.pem");
+    let ca = &kafka.ca;
     let mut count = 0;
     for mechanism in ["plain", "scram-sha-256", "scram-sha-512"] {
         for (password, is_right) in [("secret", true), ("other", false)] {
@@ -336,7 +340,7 @@ fn publish_all(address: &str, numbers: std::ops::Range<usize>) -> usize {
     let connect = || {
         let mut client = Blocking::connect(address, Version::V311).ok()?;
         client.join("publisher", None, &[]).ok()?;
-        client.connack().map(|_| client)
+        (client.connack() == Some(ReasonCode::Success)).then_some(client)
     };
     let (mut client, mut again) = (None, 0);
     let begun = Instant::now();
