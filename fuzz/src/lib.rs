@@ -4,6 +4,7 @@
 //! line in [`packet::TARGETS`]. `scripts/fuzz` makes the seeds, builds and runs them.
 
 pub mod access;
+pub mod api;
 mod auth;
 pub mod flow;
 pub mod frames;

@@ -22,6 +22,7 @@ mod port;
 mod read;
 mod routes;
 mod server;
+mod site;
 mod socket;
 mod sys;
 mod tcp;
@@ -44,6 +45,7 @@ pub use port::{
     Request, RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
+pub use site::Site;
 pub use socket::{SocketError, SocketFile, listen};
 pub use sys::Sys;
 pub use tls::{ControlTls, TlsError};

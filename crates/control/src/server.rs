@@ -1,9 +1,8 @@
 //! The thread that serves: HTTP/1.1 on a unix socket, and over TCP for whoever has a token.
 
-use crate::asks::Asks;
-use crate::places::{GUESTS_MAX, Places};
+use crate::places::GUESTS_MAX;
 use crate::port::Port;
-use crate::routes::{Guests, routes, routes_for_guests};
+use crate::site::Site;
 use crate::socket::{SocketError, SocketFile, listen};
 use crate::sys::Sys;
 use crate::tcp::Tcp;
@@ -142,24 +141,19 @@ impl Server {
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
         let Self { runtime, socket, http, tls, tokens, sys, .. } = self;
-        let mut asks = Asks::new(Box::new(port));
-        asks.has_mosquitto_names = self.has_mosquitto_names;
-        let asks = Arc::new(asks);
-        let places = Places::new(Arc::clone(&asks.refusals));
-        let guests = Guests::new(tokens, self.metrics_are_open, places.clone());
+        let site = Site::new(port, tokens, self.metrics_are_open, self.has_mosquitto_names);
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.
             let _ = rustix::process::setpriority_process(None, NICE);
             if let Some(socket) = socket {
                 let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-                tokio::spawn(serve(socket, routes(&asks), places, LIFE_MAX));
+                tokio::spawn(serve(socket, site.own.clone(), places, LIFE_MAX));
             }
-            let site = routes_for_guests(&asks, guests);
             let all = Arc::new(Semaphore::new(OVER_TCP_MAX));
             for listener in http {
-                let listener = Tcp::new(listener, places.clone());
-                let (site, all) = (site.clone(), Arc::clone(&all));
+                let listener = Tcp::new(listener, site.places.clone());
+                let (site, all) = (site.for_guests.clone(), Arc::clone(&all));
                 match tls.clone() {
                     None => tokio::spawn(serve(listener, site, all, LIFE_MAX)),
                     Some(tls) => {
@@ -169,11 +163,11 @@ impl Server {
                 };
             }
             if let Some(sys) = sys {
-                tokio::spawn(sys.publish(Arc::clone(&asks)));
+                tokio::spawn(sys.publish(Arc::clone(&site.asks)));
             }
             tokio::spawn(async move {
                 // They end before this thread does.
-                if let Err(error) = asks.deliver().await
+                if let Err(error) = site.deliver().await
                     && error.kind() != io::ErrorKind::UnexpectedEof
                 {
                     tracing::error!(%error, "the control thread cannot hear the shards");

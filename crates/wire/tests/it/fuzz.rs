@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Checked by the tests of `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 12] = [
+/// Checked by the tests of `weir-control`, `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
+const OF_OTHERS: [&str; 13] = [
+    "api",
     "core",
     "record",
     "flow_expression",
