@@ -6,6 +6,7 @@
 pub mod access;
 pub mod api;
 mod auth;
+pub mod bridge;
 pub mod flow;
 pub mod frames;
 pub mod mosquitto;

@@ -27,8 +27,8 @@ use crate::dashboard;
 use crate::port::Full;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
-use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 pub(crate) use guests::Guests;
@@ -198,6 +198,7 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method")
         })
+        .layer(map_response(for_nobody_else))
         // It is whole by then, and not longer than it may.
         .layer(DefaultBodyLimit::disable())
         .with_state(Arc::clone(asks))
@@ -221,6 +222,14 @@ async fn without_body(request: HttpRequest, next: Next) -> Response {
         return problem.into_response();
     }
     next.run(request).await
+}
+
+/// An answer that is kept nowhere, and is nothing else than it says.
+async fn for_nobody_else(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 /// A request whose body has come, and is not too long.

@@ -26,6 +26,12 @@ const FILES_PER_SECOND_MAX: u32 = 500;
 /// Tokens and networks that are counted in a second; what comes from others counts together.
 const LANES_MAX: usize = 1_024;
 
+/// Lines of the log about wrong tokens in a second.
+const LINES_PER_SECOND_MAX: u32 = 1;
+
+/// Bytes of a path that the log shows.
+const PATH_BYTES_SHOWN: usize = 512;
+
 /// Requests of a token at a time, until their answers are read; more wait.
 const PER_TOKEN_MAX: usize = 8;
 
@@ -48,6 +54,8 @@ enum Lane {
     Stranger(IpAddr),
     /// The page's files, by network.
     Files(IpAddr),
+    /// Lines of the log about wrong tokens.
+    Line,
     /// Strangers of networks that found no room in the table.
     Others,
 }
@@ -71,6 +79,7 @@ impl Pace {
         };
         let most = match lane {
             Lane::Files(_) => FILES_PER_SECOND_MAX,
+            Lane::Line => LINES_PER_SECOND_MAX,
             Lane::Token(_) | Lane::Stranger(_) | Lane::Others => PER_SECOND_MAX,
         };
         let requests = self.requests.entry(lane).or_default();
@@ -115,8 +124,13 @@ impl Guests {
         closing(response)
     }
 
-    fn who_are_you(&self) -> Response {
+    fn who_are_you(&self, guest: Guest, has_guessed: bool) -> Response {
         count(&self.places.refusals().unauthorized);
+        // A line for each would be theirs to fill the log with.
+        if has_guessed && self.takes(Lane::Line) {
+            let network = guest.network;
+            tracing::warn!(%network, "the API was asked with a token that the broker does not know");
+        }
         let text = "this needs a token: Authorization: Bearer TOKEN (weir token makes one)";
         let mut response = Problem::new(StatusCode::UNAUTHORIZED, text).into_response();
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -152,7 +166,9 @@ pub(super) async fn admit(
     if is_open {
         return next.run(request).await;
     }
-    let Some((at, owner)) = owner else { return guests.who_are_you() };
+    let Some((at, owner)) = owner else {
+        return guests.who_are_you(guest, request.headers().contains_key(header::AUTHORIZATION));
+    };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_of_admins = is_for_admins(request.uri().path());
     if (!is_look || is_of_admins) && owner.role < Role::Admin {
@@ -166,7 +182,7 @@ pub(super) async fn admit(
     let Some(turn) = guests.turn(at).await else {
         return guests.too_many("other requests of this token take long, or are not read");
     };
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, path) = (request.method().clone(), cut(request.uri().path()).to_owned());
     let name = owner.name.clone();
     request.extensions_mut().insert(owner);
     let response = next.run(request).await;
@@ -180,6 +196,11 @@ pub(super) async fn admit(
 /// What viewers are not shown: who could be guessed at and what for, and what clients send.
 pub(super) fn is_for_admins(path: &str) -> bool {
     ["/api/v1/users", "/api/v1/acl", "/api/v1/traces"].iter().any(|it| path.starts_with(it))
+}
+
+/// As much of a path as a line of the log shows: a line that is too long would be left out.
+fn cut(path: &str) -> &str {
+    &path[..path.floor_char_boundary(PATH_BYTES_SHOWN)]
 }
 
 /// Whoever goes on has to connect again.

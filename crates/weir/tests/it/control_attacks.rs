@@ -96,7 +96,7 @@ fn strangers_who_take_all_places_keep_nobody_with_a_token_out() {
 
 #[test]
 fn whoever_asks_without_end_keeps_no_other_address_from_asking_whether_all_is_well() {
-    let served = Served::start("");
+    let mut served = Served::start("");
     let mut client = served.echoing();
     // In one second or in two: it is refused at some time, and cut off.
     let refused = (0..400).find(|_| served.asks_from(10, "/x", Some("guessed")) == 429);
@@ -107,6 +107,17 @@ fn whoever_asks_without_end_keeps_no_other_address_from_asking_whether_all_is_we
     served.serves(&mut client);
     assert!(served.counted("api_unauthorized") >= 100);
     assert!(served.counted("api_too_many") >= 1);
+    let line = served.broker.says("a token that the broker does not know");
+    assert!(line.contains("network=127.0.0.10") && !line.contains("guessed"), "{line}");
+}
+
+#[test]
+fn a_line_of_the_log_is_whole_whatever_path_it_is_about() {
+    let mut served = Served::start("");
+    let path = format!("/api/v1/clients/{}", "%0a%1b".repeat(2_600));
+    assert_eq!(served.ask("DELETE", &path, Some(&served.admin)).0, 404);
+    let line = served.broker.says("changed by the API");
+    assert!(line.len() < 1_000 && line.contains("a admin"), "{line}");
 }
 
 #[test]
@@ -244,6 +255,9 @@ fn what_is_no_request_of_this_api_does_no_harm() {
         // An answer may get lost where more comes than is read.
         assert!(status == *expected || status.is_empty(), "{request:.80}: {answer}");
     }
+    let (_, answer) = exchange(served.visit(9), "GET", "/api/v1/broker", Some(&served.viewer), "");
+    assert!(answer.contains("cache-control: no-store"), "{answer}");
+    assert!(answer.contains("x-content-type-options: nosniff"), "{answer}");
     // No site may use it for its visitors: it allows no other origin.
     let (_, answer) = exchange(served.visit(9), "OPTIONS", "/api/v1/clients", None, "");
     assert!(!answer.to_lowercase().contains("access-control"), "{answer}");

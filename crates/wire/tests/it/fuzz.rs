@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Checked by the tests of `weir-control`, `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 13] = [
+const OF_OTHERS: [&str; 14] = [
     "api",
+    "bridge",
     "core",
     "record",
     "flow_expression",
