@@ -1,6 +1,6 @@
 //! Seeds of the fuzz target of the API: `fuzz/corpus/api`.
 
-#[expect(dead_code, unreachable_pub, reason = "the tests use the rest")]
+#[expect(clippy::expect_used, dead_code, unreachable_pub, reason = "the tests use the rest")]
 #[path = "../../../fuzz/src/api.rs"]
 mod api;
 

@@ -1,5 +1,8 @@
 //! The fuzz target of what a bridge makes of another broker's words, without a fuzzer.
 
+#![expect(clippy::expect_used, reason = "a test: a panic is its failure")]
+
+#[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/bridge.rs"]
 mod bridge;
 

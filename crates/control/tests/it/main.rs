@@ -1,8 +1,9 @@
 //! The fuzz target of the API without a fuzzer: on its seeds, on what the fuzzer once failed at, which
 //! is kept in `fuzz/regressions/api/`, and on random requests.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test: a panic is its failure")]
 
+#[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/api.rs"]
 mod api;
 
