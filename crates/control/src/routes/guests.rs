@@ -129,7 +129,7 @@ impl Guests {
         // A line for each would be theirs to fill the log with.
         if has_guessed && self.takes(Lane::Line) {
             let network = guest.network;
-            tracing::warn!(%network, "the API was asked with a token that the broker does not know");
+            tracing::warn!(%network, "asked with a token that the broker does not know");
         }
         let text = "this needs a token: Authorization: Bearer TOKEN (weir token makes one)";
         let mut response = Problem::new(StatusCode::UNAUTHORIZED, text).into_response();
@@ -170,7 +170,7 @@ pub(super) async fn admit(
         return guests.who_are_you(guest, request.headers().contains_key(header::AUTHORIZATION));
     };
     let is_look = matches!(*request.method(), Method::GET | Method::HEAD);
-    let is_of_admins = is_for_admins(request.uri().path());
+    let is_of_admins = openapi::is_for_admins(request.uri().path());
     if (!is_look || is_of_admins) && owner.role < Role::Admin {
         count(&guests.places.refusals().forbidden);
         let text = match is_look {
@@ -191,11 +191,6 @@ pub(super) async fn admit(
         tracing::info!(token = name, %method, path, status, "changed by the API");
     }
     until_read(response, turn)
-}
-
-/// What viewers are not shown: who could be guessed at and what for, and what clients send.
-pub(super) fn is_for_admins(path: &str) -> bool {
-    ["/api/v1/users", "/api/v1/acl", "/api/v1/traces"].iter().any(|it| path.starts_with(it))
 }
 
 /// As much of a path as a line of the log shows: a line that is too long would be left out.

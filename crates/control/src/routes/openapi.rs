@@ -1,6 +1,5 @@
 //! `/api/v1/openapi.json`: what this API has, made of the same operations as its routes.
 
-use super::guests::is_for_admins;
 use super::operation::{Description, Operation};
 use super::operations;
 use axum::Json;
@@ -34,6 +33,11 @@ pub(super) async fn openapi() -> Json<Value> {
 /// Whether a path is answered without a token.
 pub(super) fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/api/v1/openapi.json")
+}
+
+/// What viewers are not shown: who could be guessed at and what for, and what clients send.
+pub(super) fn is_for_admins(path: &str) -> bool {
+    ["/api/v1/users", "/api/v1/acl", "/api/v1/traces"].iter().any(|it| path.starts_with(it))
 }
 
 /// OpenAPI 3.1.

@@ -1,5 +1,5 @@
-//! The fuzz target of the API without a fuzzer: on its seeds, on what the fuzzer once failed at, which
-//! is kept in `fuzz/regressions/api/`, and on random requests.
+//! The fuzz target of the API without a fuzzer: on its seeds, on what the fuzzer once failed at,
+//! which is kept in `fuzz/regressions/api/`, and on random requests.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test: a panic is its failure")]
 

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Checked by the tests of `weir-control`, `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
+/// Checked by the tests of `weir-control`, `weir-bridge`, `weir-core`, `weir-flow`,
+/// `weir-mosquitto` and `weir-broker`.
 const OF_OTHERS: [&str; 14] = [
     "api",
     "bridge",
