@@ -426,14 +426,16 @@ fn is_described(
 fn matching(path: &str) -> Option<&'static String> {
     let is_it = |template: &&String| {
         let has_tail = template.as_str() == "/api/v1/retained/{topic}";
-        let (mut wanted, mut parts) = (template.split('/'), path.split('/'));
+        let (mut wanted, mut parts) = (template.split('/').peekable(), path.split('/'));
         loop {
             match (wanted.next(), parts.next()) {
                 (None, None) => return true,
                 (Some("{topic}"), Some(part)) if has_tail => {
                     return !part.is_empty() || parts.next().is_some();
                 }
-                (Some(name), Some(part)) if name.starts_with('{') && !part.is_empty() => {}
+                // Nothing is there only in the middle.
+                (Some(name), Some(part))
+                    if name.starts_with('{') && (!part.is_empty() || wanted.peek().is_some()) => {}
                 (Some(wanted), Some(part)) if wanted == part => {}
                 _ => return false,
             }

@@ -55,7 +55,8 @@ fn check_hops<'a>(said: impl Iterator<Item = (&'a str, &'a str)>) {
     let mut from = PropertiesBuf::new();
     let (mut others, mut most) = (Vec::new(), 0_u8);
     for (name, value) in said {
-        if name.len() + value.len() > 1_000 || others.len() > 100 {
+        let is_text = !name.contains('\0') && !value.contains('\0');
+        if !is_text || name.len() + value.len() > 1_000 || others.len() > 100 {
             return;
         }
         from.push(Property::UserProperty(name, value));
