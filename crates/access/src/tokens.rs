@@ -53,11 +53,12 @@ impl Tokens {
         }
         let keys = Keys::read(config)?;
         if let Some(address) = fetched_from(config) {
+            // It may have a password in it, which is not for the log.
             uri(address)
                 .and_then(|uri| Server::new(&uri, config.ca_file.as_deref(), 0).ok())
                 .ok_or_else(|| {
                     let rule = "it is no address that can be asked, or ca_file has no authorities";
-                    KeyError::Setting(format!("jwks: {address}: {rule}"))
+                    KeyError::Setting(format!("jwks: {rule}"))
                 })?;
         }
         Ok(Self { config: config.clone(), keys })

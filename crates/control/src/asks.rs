@@ -7,6 +7,7 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
 use crate::keeper::Keeper;
+use crate::places::Refusals;
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::traces::{TraceOf, Traces};
 use std::io;
@@ -30,6 +31,10 @@ pub(crate) struct Asks {
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
+    /// Of whoever comes over TCP.
+    pub(crate) refusals: Arc<Refusals>,
+    /// Held by the one request that publishes several messages.
+    pub(crate) bulk: Semaphore,
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
     begun: Instant,
@@ -59,6 +64,8 @@ impl Asks {
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
             traces: Traces::default(),
+            refusals: Arc::default(),
+            bulk: Semaphore::new(1),
             has_mosquitto_names: false,
             begun: Instant::now(),
         }
@@ -136,10 +143,14 @@ impl Asks {
         Ok(answers)
     }
 
-    /// The counters of all shards, in order. The history keeps a sample of them.
+    /// The counters of all shards, in order, each with those of the process. The history keeps a
+    /// sample of them.
     pub(crate) async fn counters(&self) -> Result<Vec<Counters>, Full> {
         let counters = |answer| match answer {
-            Answer::Counters(counters) => Some(counters),
+            Answer::Counters(mut counters) => {
+                counters.process.extend(self.refusals.by_name());
+                Some(counters)
+            }
             _ => None,
         };
         let all: Vec<_> =

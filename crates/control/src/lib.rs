@@ -17,9 +17,12 @@ mod drops;
 mod history;
 mod keeper;
 mod metrics;
+mod places;
 mod port;
+mod read;
 mod routes;
 mod server;
+mod site;
 mod socket;
 mod sys;
 mod tcp;
@@ -42,6 +45,7 @@ pub use port::{
     Request, RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
+pub use site::Site;
 pub use socket::{SocketError, SocketFile, listen};
 pub use sys::Sys;
 pub use tls::{ControlTls, TlsError};

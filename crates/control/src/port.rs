@@ -4,6 +4,7 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
 use crate::keeper::Keeper;
+use crate::read::json_bytes;
 use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -276,9 +277,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Bytes of what the client itself has chosen.
+    /// Bytes of what the client itself has chosen, as JSON has it.
     pub(crate) fn name_bytes(&self) -> usize {
-        self.client_id.len() + self.user.as_ref().map_or(0, String::len)
+        json_bytes(&self.client_id) + self.user.as_deref().map_or(0, json_bytes)
     }
 }
 

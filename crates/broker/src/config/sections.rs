@@ -268,16 +268,17 @@ fn hide_value(value: &mut Value, path: &str, is_hidden: bool, is_address: bool) 
     }
 }
 
-/// An address without user, password and query.
+/// An address without user, password and query. Who has not encoded a password may have any letter
+/// in it: what could be one is left out.
 fn without_secrets(address: &str) -> String {
-    let plain = address.split(['?', '#']).next().unwrap_or_default();
-    match plain.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
-            let host = host.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}/{path}")
-        }
-        None => plain.to_owned(),
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return address.split(['?', '#']).next().unwrap_or_default().to_owned();
+    };
+    let (plain, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    match plain.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}://{place}"),
+        None if query.contains('@') => format!("{scheme}://{HIDDEN}"),
+        None => format!("{scheme}://{plain}"),
     }
 }
 
@@ -329,6 +330,21 @@ mod tests {
         assert!(restart.contains(&"shards = 4 (was 2)".to_owned()), "{restart:?}");
         assert!(restart.contains(&"store.gap_ms = 9 (was 1)".to_owned()), "{restart:?}");
         assert!(restart.contains(&"auth.http.url".to_owned()), "{restart:?}");
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_password() {
+        for (address, shown) in [
+            ("http://h:1/p", "http://h:1/p"),
+            ("http://me:pass@h:1/p?k=key#x", "http://h:1/p"),
+            ("http://me:pa/ss@h:1/p", "http://h:1/p"),
+            ("http://me:pa@ss@h", "http://h"),
+            ("http://me:pa?ss@h:1/p", "http://***"),
+            ("http://me:pa#ss@h:1/p?k=key", "http://***"),
+            ("/etc/keys?k=key", "/etc/keys"),
+        ] {
+            assert_eq!(without_secrets(address), shown, "{address}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Served {
         Self { broker, viewer, admin, _folder: folder }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(self.broker.http.as_ref().unwrap()).unwrap()
     }
 
@@ -86,7 +86,7 @@ impl Served {
     }
 }
 
-fn exchange(
+pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
     path: &str,
@@ -248,7 +248,7 @@ fn no_address_has_all_places() {
 }
 
 /// The JSON of an answer.
-fn json(answer: &str) -> serde_json::Value {
+pub(crate) fn json(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 

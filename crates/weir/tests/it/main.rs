@@ -23,6 +23,7 @@ mod broker_options;
 mod clients;
 mod conformance;
 mod contract;
+mod control_attacks;
 mod crash;
 mod ctl;
 mod dashboard;
