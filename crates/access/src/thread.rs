@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 
 /// Clients that wait where no service says how many may.
 const QUEUE: u16 = 4_096;
@@ -101,15 +101,16 @@ fn queue_max(setup: &Setup) -> u16 {
     setup.http.as_ref().map_or(QUEUE, |http| http.queue)
 }
 
-/// Starts the thread. Nobody else knows `secret`. `answer` is called there, with the tag of each
-/// question; `make_answer` makes it, and is told how many may wait.
+/// Starts the thread, which counts on where `counts` are. Nobody else knows `secret`. `answer` is
+/// called there, with the tag of each question; `make_answer` makes it, and is told how many may
+/// wait. What was asked when the last [`Asker`] is dropped is answered still.
 ///
 /// # Errors
 /// What the system says of a thread and of what a runtime needs.
 pub fn start<T, F>(
     setup: &Setup,
     ready: Ready,
-    secret: [u8; 32],
+    (secret, counts): ([u8; 32], Arc<Counts>),
     make_answer: impl FnOnce(usize) -> io::Result<F>,
 ) -> io::Result<Asker<T>>
 where
@@ -119,7 +120,6 @@ where
     let mut builder = tokio::runtime::Builder::new_current_thread();
     // Names are looked up on another thread.
     let runtime = builder.enable_io().enable_time().max_blocking_threads(2).build()?;
-    let counts = Arc::<Counts>::default();
     let (to, given) = unbounded_channel();
     let queue_max = queue_max(setup);
     let answer = make_answer(queue_max.into())?;
@@ -183,12 +183,15 @@ impl<F> Desk<F> {
     {
         let refreshing = Rc::clone(&self);
         let refresh = tokio::task::spawn_local(async move { refreshing.refresh().await });
+        // Each has a time-out, so they all end.
+        let mut open = JoinSet::new();
         while let Some(work) = given.recv().await {
+            while open.try_join_next().is_some() {}
             match work {
                 Work::Ask(tag, by, question) => {
                     let asked = Instant::now();
                     let desk = Rc::clone(&self);
-                    tokio::task::spawn_local(async move {
+                    open.spawn_local(async move {
                         let answer = match by {
                             By::Token => desk.check(&question).await,
                             By::Service => desk.ask(&question, asked).await,
@@ -207,6 +210,7 @@ impl<F> Desk<F> {
             }
         }
         refresh.abort();
+        while open.join_next().await.is_some() {}
     }
 
     /// Has the keys of tokens be those of their address, again and again.

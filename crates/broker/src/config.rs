@@ -367,6 +367,11 @@ impl Config {
         }
     }
 
+    /// It, as a file has it, for people: what is secret in it is `***`.
+    pub fn shown(&self) -> String {
+        sections::shown(self)
+    }
+
     /// Bans that were added while a broker ran.
     pub(crate) fn bans(&self) -> Result<BanBook, ConfigError> {
         Ok(BanBook::read(self.added_bans_file())?)
@@ -400,6 +405,10 @@ impl Config {
         if let Some((key, value, rule)) = self.control.fault() {
             return Err(value_error(key, value, rule));
         }
+        if let Some(key) = self.hidden_secret() {
+            let rule = "it was printed for people, without the secret: set that here";
+            return Err(value_error(key, sections::HIDDEN, rule));
+        }
         if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
             return Err(value_error(key, value, rule));
         }
@@ -416,6 +425,17 @@ impl Config {
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
+    }
+
+    /// A secret that is what is printed in its place. Verifiers and hashes of tokens have a form
+    /// that this has not.
+    fn hidden_secret(&self) -> Option<&'static str> {
+        let mut passwords = self.bridge.iter().filter_map(|bridge| bridge.password.as_deref());
+        if passwords.any(|it| it == sections::HIDDEN) {
+            return Some("bridge.password");
+        }
+        let mut headers = self.auth.http.iter().flat_map(|http| http.headers.values());
+        headers.any(|it| it == sections::HIDDEN).then_some("auth.http.headers")
     }
 
     /// How many shards there are.

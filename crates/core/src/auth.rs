@@ -76,6 +76,8 @@ pub enum Unwelcome {
     Banned,
     /// Its user is not there any more, or has another password.
     UserGone,
+    /// Whoever has vouched for it is not asked any more, or by other rules.
+    VoucherGone,
     /// Its certificate was revoked, or is one of an authority that does not count any more.
     Certificate,
     /// It has said no user name, and such clients are not let in any more.
@@ -93,4 +95,18 @@ pub struct Terms {
     pub rights: OwnRights,
     /// When its connection ends.
     pub until: Option<Micros>,
+    /// Who says so, if that is neither a file of the broker's nor the client's transport.
+    pub voucher: Option<Voucher>,
+}
+
+/// Who vouches for a client: it is ended when that counts no more
+/// ([`crate::Shard::end_clients_vouched_for`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voucher {
+    /// The broker, of which it is a part.
+    Broker,
+    /// Whoever has signed its token.
+    Tokens,
+    /// A service.
+    Service,
 }

@@ -62,7 +62,7 @@ pub use ask::{
     ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
     OwnMessage, SubscriptionPage, SubscriptionState,
 };
-pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
+pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict, Voucher};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,

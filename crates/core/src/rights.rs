@@ -6,7 +6,7 @@
 mod rules;
 mod table;
 
-pub(crate) use table::{RightsTable, User};
+pub(crate) use table::{Known, RightsTable, User};
 
 use rules::{Names, Rule, Rules, matches};
 use std::collections::BTreeMap;

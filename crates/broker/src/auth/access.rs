@@ -9,14 +9,17 @@ use weir_access::{
     Action, Answer, Asker, Busy, By, Counts, Question, Ready, Rights, Rule, Setup, TokenPlace,
     is_token,
 };
-use weir_core::{AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict};
-use weir_reactor::{Mailbox, outside};
+use weir_core::{
+    AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict, Voucher,
+};
+use weir_reactor::{Address, Joint, outside_later};
 use weir_wire::ReasonCode;
 
-/// Whose question it is.
+/// Whose question it is, and who is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag {
     shard: usize,
+    by: By,
     ticket: Ticket,
     peer: Option<SocketAddr>,
 }
@@ -27,6 +30,7 @@ pub(crate) struct Answered {
     pub(crate) ticket: Ticket,
     /// Where the client comes from.
     pub(crate) peer: Option<SocketAddr>,
+    by: By,
     /// Nothing if its address was banned after it asked.
     answer: Option<Answer>,
 }
@@ -49,28 +53,44 @@ pub(crate) struct AccessWay {
     pub(super) has_service: bool,
 }
 
-/// Starts the thread. Nobody else knows `secret`. `is_out` says whether an address is banned by
-/// now: what is answered to it does not count.
+/// The thread, and what each shard joins to get its answers.
+type Started<T> = (Asker<Tag>, Vec<Joint<T>>);
+
+/// Starts the thread, which counts on where `counts` are. Nobody else knows `secret`. `is_out` says
+/// whether an address is banned by now: what is answered to it does not count.
 ///
 /// # Errors
 /// What the system says of a thread and of open files.
 pub(crate) fn start<T: From<Answered> + Send + 'static>(
     setup: &Setup,
     ready: Ready,
-    secret: [u8; 32],
-    mailboxes: &mut [Mailbox<T>],
+    (secret, counts): ([u8; 32], Arc<Counts>),
+    addresses: &[Address],
     is_out: impl Fn(IpAddr) -> bool + Send + 'static,
-) -> io::Result<Asker<Tag>> {
-    weir_access::start(setup, ready, secret, |waiting_max| {
-        let (mut back, _) = outside::<T, ()>(mailboxes, waiting_max)?;
-        Ok(move |Tag { shard, ticket, peer }, answer| {
+) -> io::Result<Started<T>> {
+    let mut joints = Vec::new();
+    let asker = weir_access::start(setup, ready, (secret, counts), |waiting_max| {
+        let (mut back, ends) = outside_later::<T, ()>(addresses, waiting_max)?;
+        joints.extend(ends.into_iter().map(|(_, joint)| joint));
+        Ok(move |Tag { shard, by, ticket, peer }, answer| {
             let is_banned = peer.is_some_and(|peer| is_out(peer.ip()));
             let answer = (!is_banned).then_some(answer);
             // There is always room: no more wait than the ring has places. A shard that has ended
             // needs no answer.
-            let _ = back.send(shard, Answered { ticket, peer, answer }.into());
+            let _ = back.send(shard, Answered { ticket, peer, by, answer }.into());
         })
-    })
+    })?;
+    Ok((asker, joints))
+}
+
+/// Each shard's way to the thread, with what it joins.
+pub(crate) fn ways<T>(
+    (asker, joints): Started<T>,
+    setup: &Setup,
+) -> impl Iterator<Item = (AccessWay, Joint<T>)> {
+    let shards = joints.len();
+    let way = move |(shard, joint)| (AccessWay::new((shard, shards), &asker, &setup), joint);
+    joints.into_iter().enumerate().map(way)
 }
 
 impl AccessWay {
@@ -92,9 +112,6 @@ impl AccessWay {
         }
     }
 
-    pub(super) fn counts(&self) -> Arc<Counts> {
-        Arc::clone(self.asker.counts())
-    }
 
     /// Has the thread find out; nothing if it will say.
     pub(super) fn ask(
@@ -109,15 +126,17 @@ impl AccessWay {
             password: request.password.map(Into::into),
             peer: peer.map(|peer| peer.ip().to_canonical()),
         };
-        let tag = Tag { shard: self.shard, ticket: request.ticket, peer };
+        let tag = Tag { shard: self.shard, by, ticket: request.ticket, peer };
         let asked = self.asker.ask(tag, by, question);
         asked.err().map(|Busy| Verdict::Refuse(ReasonCode::ServerBusy))
     }
 
-    /// The thread has answered.
-    pub(super) fn answered(&self, answered: &Answered, now: Micros) -> Verdict {
-        self.asker.answered();
-        let Some(answer) = &answered.answer else {
+}
+
+impl Answered {
+    /// What follows from it.
+    pub(super) fn verdict(&self, now: Micros) -> Verdict {
+        let Some(answer) = &self.answer else {
             return Verdict::Refuse(ReasonCode::Banned);
         };
         match answer {
@@ -132,7 +151,11 @@ impl AccessWay {
                 };
                 let until = identity.expires_at_s.map(|at_s| now + until(at_s));
                 let user = identity.user.as_deref().map(Into::into);
-                Verdict::AcceptOn(Box::new(Terms { user, rights, until }))
+                let voucher = Some(match self.by {
+                    By::Token => Voucher::Tokens,
+                    By::Service => Voucher::Service,
+                });
+                Verdict::AcceptOn(Box::new(Terms { user, rights, until, voucher }))
             }
             Answer::Deny | Answer::Unfit => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
             Answer::Ignore => Verdict::Refuse(ReasonCode::NotAuthorized),

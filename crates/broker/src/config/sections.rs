@@ -83,7 +83,8 @@ const SECRETS: &[&str] = &["headers", "password", "sha256"];
 /// Keys of addresses, which may have a password or a token in them.
 const ADDRESSES: &[&str] = &["url", "superuser_url", "jwks"];
 
-const HIDDEN: &str = "***";
+/// What is printed in the place of a secret, and no value of one.
+pub(super) const HIDDEN: &str = "***";
 
 /// What a key is set to, once and now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +237,11 @@ fn copy(from: &Table, to: &mut Table, path: &str) {
 
 /// A configuration as a file has it, without what is secret.
 pub(crate) fn shown(config: &Config) -> String {
-    let mut table = table_of(config);
+    shown_table(table_of(config))
+}
+
+/// The same of what a configuration is made of.
+pub(super) fn shown_table(mut table: Table) -> String {
     hide(&mut table, "");
     // Tables and texts can always be written.
     toml::to_string(&table).unwrap_or_default()
@@ -335,9 +340,11 @@ mod tests {
         let text = shown(&config(
             "[auth.users]\nann = \"verifier\"\n[auth.http]\nurl = \"http://me:pass@h:1/p?k=key\"\n\
              [auth.http.headers]\nAuthorization = \"Bearer t\"\n\
-             [[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"abcd\"\n",
+             [[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"abcd\"\n\
+             [[bridge]]\nname = \"up\"\naddresses = [\"mqtt://h\"]\npassword = \"hush\"\n\
+             topics = [{ pattern = \"#\" }]\n",
         ));
-        for secret in ["verifier", "me:pass", "k=key", "Bearer", "abcd"] {
+        for secret in ["verifier", "me:pass", "k=key", "Bearer", "abcd", "hush"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("http://h:1/p") && text.contains("ann = \"***\""), "{text}");
