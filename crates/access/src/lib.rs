@@ -24,7 +24,7 @@ pub use keys::KeyError;
 pub use recent::{Digest, Digester, Recent};
 pub use rules::{Action, BadRules, Names, RULES_MAX, Rule, parse as parse_rules};
 pub use service::{BadService, Question};
-pub use thread::{Asker, Busy, By, start};
+pub use thread::{Asker, Busy, By, Lasting, start};
 pub use tokens::is_token;
 
 use std::sync::Arc;

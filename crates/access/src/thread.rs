@@ -7,10 +7,11 @@ use crate::recent::{Digest, Digester, Recent};
 use crate::service::{NoAnswer, Question, Service};
 use crate::tokens::Checker;
 use crate::{Answer, Identity, Ready, Setup};
+use hyper::body::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -60,23 +61,18 @@ impl<T> Clone for Asker<T> {
 pub struct Busy;
 
 impl<T> Asker<T> {
-    /// Asks; the answer comes with `tag`, and whoever has taken it calls [`Asker::answered`].
+    /// Asks; the answer comes with `tag`, and whoever has taken it calls [`Counts::answered`].
     ///
     /// # Errors
     /// Too many wait already, or the thread has ended.
     pub fn ask(&self, tag: T, by: By, question: Question) -> Result<(), Busy> {
         let before = self.counts.auth_service_queue.fetch_add(1, Ordering::Relaxed);
         if before >= self.queue_max || self.to.send(Work::Ask(tag, by, question)).is_err() {
-            self.answered();
+            self.counts.answered();
             add(&self.counts.auth_service_busy);
             return Err(Busy);
         }
         Ok(())
-    }
-
-    /// An answer was taken: another may wait.
-    pub fn answered(&self) {
-        self.counts.auth_service_queue.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Has the keys of files be these.
@@ -101,16 +97,37 @@ fn queue_max(setup: &Setup) -> u16 {
     setup.http.as_ref().map_or(QUEUE, |http| http.queue)
 }
 
-/// Starts the thread, which counts on where `counts` are. Nobody else knows `secret`. `answer` is
-/// called there, with the tag of each question; `make_answer` makes it, and is told how many may
-/// wait. What was asked when the last [`Asker`] is dropped is answered still.
+/// What outlives one thread, for the next one: of the same process, and with other settings.
+#[derive(Clone, Debug)]
+pub struct Lasting {
+    /// Of hashes; nobody else knows it.
+    pub(crate) secret: [u8; 32],
+    pub(crate) counts: Arc<Counts>,
+    /// The keys of tokens that were fetched last, and where.
+    fetched: Arc<Mutex<Option<(String, Bytes)>>>,
+}
+
+impl Lasting {
+    /// Of a process that has this secret, which nobody else knows.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self { secret, counts: Arc::default(), fetched: Arc::default() }
+    }
+
+    pub(crate) fn fetched(&self) -> MutexGuard<'_, Option<(String, Bytes)>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts the thread. `answer` is called there, with the tag of each question; `make_answer` makes
+/// it, and is told how many may wait. What was asked when the last [`Asker`] is dropped is answered
+/// still.
 ///
 /// # Errors
 /// What the system says of a thread and of what a runtime needs.
 pub fn start<T, F>(
     setup: &Setup,
     ready: Ready,
-    (secret, counts): ([u8; 32], Arc<Counts>),
+    lasting: &Lasting,
     make_answer: impl FnOnce(usize) -> io::Result<F>,
 ) -> io::Result<Asker<T>>
 where
@@ -123,9 +140,9 @@ where
     let (to, given) = unbounded_channel();
     let queue_max = queue_max(setup);
     let answer = make_answer(queue_max.into())?;
-    let (setup, own_counts) = (setup.clone(), Arc::clone(&counts));
+    let (setup, counts, lasting) = (setup.clone(), Arc::clone(&lasting.counts), lasting.clone());
     let run = move || {
-        let desk = Rc::new(Desk::new(&setup, &ready, &secret, own_counts, answer));
+        let desk = Rc::new(Desk::new(&setup, &ready, &lasting, answer));
         LocalSet::new().block_on(&runtime, desk.serve(given));
     };
     std::thread::Builder::new().name("access".into()).spawn(run)?;
@@ -153,27 +170,22 @@ struct Desked {
 }
 
 impl<F> Desk<F> {
-    fn new(
-        setup: &Setup,
-        ready: &Ready,
-        secret: &[u8; 32],
-        counts: Arc<Counts>,
-        answer: F,
-    ) -> Self {
-        let checker = |tokens| Checker::new(tokens, secret, Arc::clone(&counts));
+    fn new(setup: &Setup, ready: &Ready, lasting: &Lasting, answer: F) -> Self {
+        let checker = |tokens| Checker::new(tokens, lasting);
         let tokens = ready.0.as_deref().map(checker);
         // It was made once to check it.
         let service = setup.http.as_ref().and_then(|config| {
             Some(Desked {
                 service: Service::new(config).ok()?,
                 places: Semaphore::new(config.pool.into()),
-                digester: Digester::new(secret),
+                digester: Digester::new(&lasting.secret),
                 known: RefCell::new(Recent::new(KNOWN_MAX)),
                 forgotten: Cell::default(),
                 said_at: Cell::default(),
                 config: config.clone(),
             })
         });
+        let counts = Arc::clone(&lasting.counts);
         Self { tokens, service, counts, answer: RefCell::new(answer) }
     }
 

@@ -4,7 +4,7 @@ use crate::asks::Asks;
 use crate::port::Port;
 use crate::routes::{Guests, routes, routes_for_guests};
 use crate::socket::{SocketError, SocketFile, listen};
-use crate::sys::Sys;
+use crate::sys::{Sys, SysBook};
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
 use crate::tokens::{Token, TokenBook};
@@ -82,7 +82,7 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     guests: Guests,
-    sys: Option<Sys>,
+    sys: SysBook,
     has_mosquitto_names: bool,
     tokens: TokenBook,
 }
@@ -122,12 +122,18 @@ impl Server {
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let tokens = TokenBook::new(tokens);
         let guests = Guests::new(tokens.clone(), metrics_are_open);
+        let sys = SysBook::new(sys);
         Ok(Self { runtime, socket, http, tls, guests, tokens, has_mosquitto_names, sys })
     }
 
     /// Who may come in over TCP: they may be others while it runs.
     pub fn tokens(&self) -> TokenBook {
         self.tokens.clone()
+    }
+
+    /// What it has the broker say of itself: it may be something else while it runs.
+    pub fn sys(&self) -> SysBook {
+        self.sys.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -165,9 +171,7 @@ impl Server {
                     }
                 };
             }
-            if let Some(sys) = sys {
-                tokio::spawn(sys.publish(Arc::clone(&asks)));
-            }
+            tokio::spawn(sys.publish(Arc::clone(&asks)));
             tokio::spawn(async move {
                 // They end before this thread does.
                 if let Err(error) = asks.deliver().await

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_access::{
-    Action, Answer, Asker, Busy, By, Counts, Question, Ready, Rights, Rule, Setup, TokenPlace,
+    Action, Answer, Asker, Busy, By, Counts, Lasting, Question, Ready, Rights, Rule, Setup, TokenPlace,
     is_token,
 };
 use weir_core::{
@@ -53,23 +53,23 @@ pub(crate) struct AccessWay {
     pub(super) has_service: bool,
 }
 
-/// The thread, and what each shard joins to get its answers.
-type Started<T> = (Asker<Tag>, Vec<Joint<T>>);
+/// The thread, each shard's way to it, and what each joins to get its answers.
+type Started<T> = (Asker<Tag>, Vec<(AccessWay, Joint<T>)>);
 
-/// Starts the thread, which counts on where `counts` are. Nobody else knows `secret`. `is_out` says
-/// whether an address is banned by now: what is answered to it does not count.
+/// Starts the thread. `is_out` says whether an address is banned by now: what is answered to it
+/// does not count.
 ///
 /// # Errors
 /// What the system says of a thread and of open files.
 pub(crate) fn start<T: From<Answered> + Send + 'static>(
     setup: &Setup,
     ready: Ready,
-    (secret, counts): ([u8; 32], Arc<Counts>),
+    lasting: &Lasting,
     addresses: &[Address],
     is_out: impl Fn(IpAddr) -> bool + Send + 'static,
 ) -> io::Result<Started<T>> {
     let mut joints = Vec::new();
-    let asker = weir_access::start(setup, ready, (secret, counts), |waiting_max| {
+    let asker = weir_access::start(setup, ready, lasting, |waiting_max| {
         let (mut back, ends) = outside_later::<T, ()>(addresses, waiting_max)?;
         joints.extend(ends.into_iter().map(|(_, joint)| joint));
         Ok(move |Tag { shard, by, ticket, peer }, answer| {
@@ -80,20 +80,18 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
             let _ = back.send(shard, Answered { ticket, peer, by, answer }.into());
         })
     })?;
-    Ok((asker, joints))
+    let shards = joints.len();
+    let way = |(shard, joint)| (AccessWay::new((shard, shards), &asker, setup), joint);
+    let ways = joints.into_iter().enumerate().map(way).collect();
+    Ok((asker, ways))
 }
 
-/// Each shard's way to the thread, with what it joins.
-pub(crate) fn ways<T>(
-    (asker, joints): Started<T>,
-    setup: &Setup,
-) -> impl Iterator<Item = (AccessWay, Joint<T>)> {
-    let shards = joints.len();
-    let way = move |(shard, joint)| (AccessWay::new((shard, shards), &asker, &setup), joint);
-    joints.into_iter().enumerate().map(way)
-}
 
 impl AccessWay {
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(self.asker.counts())
+    }
+
     pub(crate) fn new((shard, shards): (usize, usize), asker: &Asker<Tag>, setup: &Setup) -> Self {
         let tokens = setup.jwt.as_ref().map(|jwt| jwt.r#in);
         let waiting_max = asker.queue_max().div_ceil(shards);
@@ -204,8 +202,10 @@ mod tests {
         let setup = Setup { jwt: None, http: Some(http.unwrap()) };
         let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
         let ready = setup.check().unwrap();
-        let asker = start::<Answered>(&setup, ready, [7; 32], &mut mailboxes, |_| true).unwrap();
-        let way = AccessWay::new((0, 1), &asker, &setup);
+        let (lasting, addresses) = (Lasting::new([7; 32]), [mailboxes[0].address()]);
+        let started = start::<Answered>(&setup, ready, &lasting, &addresses, |_| true);
+        let (way, joint) = started.unwrap().1.remove(0);
+        mailboxes[0].join(joint);
         // No text has such a password, so it is wrong.
         let request = AuthRequest { password: Some(&[0xFF]), ..request() };
         let peer = Some(SocketAddr::from(([192, 0, 2, 1], 1)));
@@ -217,7 +217,7 @@ mod tests {
             mailboxes[0].receive(|_, _, answered| answers.push(answered));
         }
         assert_eq!(answers[0].guesser(), None);
-        let verdict = way.answered(&answers[0], Micros(0));
+        let verdict = answers[0].verdict(Micros(0));
         assert_eq!(verdict, Verdict::Refuse(ReasonCode::Banned));
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let http = toml::from_str(&format!("url = \"{url}\"\nqueue = 8\ntimeout_ms = 600000"));
         let setup = Setup { jwt: None, http: Some(http.unwrap()) };
         let ready = setup.check().unwrap();
-        let asker = weir_access::start(&setup, ready, [7; 32], |_| Ok(|_, _| {})).unwrap();
+        let asker = weir_access::start(&setup, ready, &Lasting::new([7; 32]), |_| Ok(|_, _| {})).unwrap();
         let shards = 2;
         let way = |shard| (AccessWay::new((shard, shards), &asker, &setup), Waits::new(75));
         let mut ways: Vec<(AccessWay, Waits)> = (0..shards).map(way).collect();
