@@ -163,9 +163,11 @@ fn serve(
     loop {
         let (job, settings, prepared) = match (orders.take(), &last) {
             (Order::Run(settings, prepared), _) => (Job::Relay, settings, prepared),
-            (Order::Leave(prepared), Some(last)) => {
-                (Job::Leave, Arc::new(Settings { topics: Vec::new(), ..(**last).clone() }), prepared)
-            }
+            (Order::Leave(prepared), Some(last)) => (
+                Job::Leave,
+                Arc::new(Settings { topics: Vec::new(), ..(**last).clone() }),
+                prepared,
+            ),
             (Order::Leave(_), None) | (Order::Stop, _) => return Ok(()),
         };
         if let Some(last) = &last {

@@ -353,7 +353,9 @@ impl Config {
         self.check_values()?;
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
         warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
-        let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        warnings.extend(self.unproven_readers());
+        let (doors, mut access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        access.policy = self.sys.readers.limit(access.policy);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
@@ -425,6 +427,14 @@ impl Config {
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
+    }
+
+    /// A line where readers of `$SYS` are whoever says so.
+    fn unproven_readers(&self) -> Option<String> {
+        let is_unproven =
+            !self.sys.readers.are_all() && !self.auth.checks_names() && self.allows_anonymous();
+        let text = "sys.readers without auth.password_file: whoever says a user name is that user";
+        is_unproven.then(|| text.to_owned())
     }
 
     /// A secret that is what is printed in its place. Verifiers and hashes of tokens have a form

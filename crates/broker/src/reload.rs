@@ -13,6 +13,7 @@ pub(crate) use threads::Threads;
 use crate::admission::{AdmissionControl, open as open_admission};
 use crate::auth::hasher::open;
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
+use crate::control::BanBook;
 use crate::kept_file::KeptFile;
 use crate::listener::{Doors, Listener};
 use crate::memory::Ceiling;
@@ -84,6 +85,9 @@ pub(crate) struct Mesh {
     pub(crate) lasting: Lasting,
     pub(crate) ceiling: Arc<Ceiling>,
     pub(crate) bridges: BridgeWatch,
+    pub(crate) bans: BanBook,
+    /// Of what spreads clients over shards.
+    pub(crate) seed: u64,
 }
 
 /// What each shard waits for.
@@ -249,13 +253,17 @@ impl Reloader {
         drop(threads);
     }
 
+    pub(crate) fn admission(&self) -> Arc<Mutex<AdmissionControl>> {
+        Arc::clone(&self.0.admission)
+    }
+
     pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    fn reload(&self, running: &mut Running) -> Reloaded {
+    fn reload(self: &Arc<Self>, running: &mut Running) -> Reloaded {
         if running.mesh.is_none() {
             running.is_asked = true;
             let what = "everything, as soon as the broker has started".to_owned();
@@ -264,7 +272,7 @@ impl Inner {
         self.take_up(running, APPLIED_MAX)
     }
 
-    fn take_up(&self, running: &mut Running, wait_max: Duration) -> Reloaded {
+    fn take_up(self: &Arc<Self>, running: &mut Running, wait_max: Duration) -> Reloaded {
         match self.prepare(running, None) {
             Ok(prepared) => self.finish(running, prepared, wait_max),
             Err(Fault { what, error }) => Reloaded::failed(&what, error),
@@ -281,7 +289,12 @@ impl Inner {
         running.prepare(new, self.to.len())
     }
 
-    fn finish(&self, running: &mut Running, prepared: Prepared, wait_max: Duration) -> Reloaded {
+    fn finish(
+        self: &Arc<Self>,
+        running: &mut Running,
+        prepared: Prepared,
+        wait_max: Duration,
+    ) -> Reloaded {
         let changes = shown(&prepared.plan);
         log_changes(&prepared.plan);
         let read = self.read(running, &prepared);
@@ -311,7 +324,7 @@ impl Inner {
 
     /// Has everything go by it. What can still fail comes first.
     fn apply(
-        &self,
+        self: &Arc<Self>,
         running: &mut Running,
         prepared: Prepared,
         wait_max: Duration,
@@ -319,7 +332,8 @@ impl Inner {
         let Prepared { plan: Plan { config, .. }, mut opened, next, flows, sockets } = prepared;
         let Running { config: old, threads, mesh, source, .. } = &mut *running;
         let Some(mesh) = mesh else { return Ok(()) };
-        let mut started = threads.start((old, &config), &mut opened, mesh, &self.admission)?;
+        let reloader = Reloader(Arc::clone(self));
+        let mut started = threads.start((old, &config), &mut opened, mesh, &reloader)?;
         let relaying = threads.take(&mut started);
         mesh.ceiling.set(config.process.memory_bytes_max);
         let Opened { access, warnings, .. } = opened;
@@ -336,6 +350,9 @@ impl Inner {
         open_admission(&self.admission).set_limits(config.process.clone(), share_percent);
         if let Some(tokens) = &self.tokens {
             tokens.set(config.control.tokens());
+        }
+        if let Some(sys) = &threads.sys {
+            sys.set(config.sys.setup());
         }
         if config.auth.has_files() || old.auth != config.auth {
             tracing::info!(users_changed = gone.len(), "users and rights are read again");
@@ -368,8 +385,9 @@ impl Inner {
     fn send(&self, all: Reload, (flows, started, sockets): Parts, wait_max: Duration) {
         let all = Arc::new(all);
         let mut flows = flows.map(Vec::into_iter);
-        let Started { hashers, access, joints, .. } = started;
+        let Started { hashers, access, joints, to_control, .. } = started;
         let (mut hashers, mut access) = (hashers.into_iter(), access.into_iter());
+        let mut to_control = to_control.into_iter();
         let (mut joints, mut sockets) = (joints.into_iter(), sockets.into_iter());
         for to in &self.to {
             let for_shard = ForShard {
@@ -377,6 +395,7 @@ impl Inner {
                 flow: flows.as_mut().and_then(Iterator::next),
                 hasher: hashers.next(),
                 access: access.next(),
+                control: to_control.next(),
                 joints: joints.next().unwrap_or_default(),
                 done: Done(Arc::clone(&all)),
                 all: Arc::clone(&all),
@@ -416,7 +435,7 @@ fn settings(
         ends_anonymous: old.allows_anonymous() && !new.allows_anonymous(),
         ends_named: !old.auth.checks_names() && new.auth.checks_names(),
         ends_vouched: ends_vouched(old, new),
-        clears_policy: old.auth.acl_file.is_some() && new.auth.acl_file.is_none(),
+        sys: new.sys.clone(),
         allows_anonymous: new.allows_anonymous(),
         has_authentication: new.settings().features.authentication,
         limits: new.limits.clone(),

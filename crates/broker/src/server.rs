@@ -10,10 +10,9 @@ use crate::auth::{Access, Authenticator};
 use crate::bridges::Way;
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
-use crate::control::{Answer, BanBook, Shards};
+use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
-use crate::keeper::Keeper;
 use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
@@ -38,7 +37,7 @@ use weir_bridge::Bridges;
 use weir_control::{REQUESTS_MAX, Setup};
 use weir_core::{Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
-use weir_reactor::{Address, Backend, Mailbox, ToOutside, Waker};
+use weir_reactor::{Address, Backend, Mailbox, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -139,8 +138,8 @@ impl Server {
         let tokens = control.as_ref().map(weir_control::Server::tokens);
         let mut running = Running::new(config.clone(), listening);
         running.threads.book.clone_from(&book);
-        let (reloader, reloads) =
-            Reloader::new(running, Arc::clone(&admission), tokens, &wakers);
+        running.threads.sys = control.as_ref().map(weir_control::Server::sys);
+        let (reloader, reloads) = Reloader::new(running, Arc::clone(&admission), tokens, &wakers);
         Ok(Self {
             config,
             access,
@@ -277,8 +276,11 @@ impl Server {
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
-        let (letters, to_control) = match has_control {
-            true => self.connect_control(&mut mailboxes, seed)?,
+        let (letters, to_control): (_, Vec<_>) = match has_control {
+            true => {
+                let (letters, ends) = weir_reactor::outside(&mut mailboxes, REQUESTS_MAX)?;
+                (Some(letters), ends.into_iter().map(Some).collect())
+            }
             false => (None, wakers.iter().map(|_| None).collect()),
         };
         let way = self.way(&mut mailboxes)?;
@@ -286,7 +288,10 @@ impl Server {
         let lasting = Lasting::new(secret);
         let mut access = self.access(&lasting, &mut mailboxes)?;
         let (addresses, bridges) = (addresses(&mailboxes), asked.bridges.clone());
-        let mesh = Mesh { addresses, secret, lasting, ceiling: Arc::clone(&ceiling), bridges };
+        let (bans, ceiling_of_all) = (self.bans.clone(), Arc::clone(&ceiling));
+        let mesh =
+            Mesh { addresses, secret, lasting, ceiling: ceiling_of_all, bridges, bans, seed };
+        let letters = letters.map(|letters| Shards::new(letters, &mesh, &self.reloader));
         let ends = mailboxes.into_iter().zip(to_control);
         let made = made.into_iter().zip(journals).zip(reloads);
         let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());
@@ -329,24 +334,6 @@ impl Server {
             workers.push(Worker::new(shell, shared?, of, (asked, reloads), gather));
         }
         Ok((workers, letters, (way, mesh), generations))
-    }
-
-    fn connect_control(
-        &self,
-        mailboxes: &mut [Mailbox<Letter>],
-        seed: u64,
-    ) -> std::io::Result<ControlWays> {
-        let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
-        let shards = Shards {
-            letters,
-            count: mailboxes.len() as u16,
-            partitions: Partitions::spread(mailboxes.len() as u16, seed),
-            bans: self.bans.clone(),
-            admission: Arc::clone(&self.admission),
-            keeper: Arc::new(Keeper::new(self.reloader())),
-            bridges: self.asked.bridges.clone(),
-        };
-        Ok((Some(shards), ends.into_iter().map(Some).collect()))
     }
 
     /// Of a shard.
@@ -503,9 +490,6 @@ type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);
 
 /// What all shards share of the folder: the pages in it, and its lock.
 pub(crate) type Store = (Pager, Generations);
-
-/// The control thread's way to the shards, and theirs to it.
-type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
 /// not tried before it is needed.

@@ -1,7 +1,7 @@
 //! What other threads, and signals, ask of a running broker.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_reactor::Waker;
 

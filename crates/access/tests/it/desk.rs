@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use weir_access::{Answer, Asker, BadSetup, Busy, By, Identity, Lasting, Question, Ready, Setup, start};
+use weir_access::{
+    Answer, Asker, BadSetup, Busy, By, Identity, Lasting, Question, Ready, Setup, start,
+};
 
 pub(crate) struct Desk {
     pub(crate) asker: Asker<u32>,

@@ -6,12 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_access::{
-    Action, Answer, Asker, Busy, By, Counts, Lasting, Question, Ready, Rights, Rule, Setup, TokenPlace,
-    is_token,
+    Action, Answer, Asker, Busy, By, Counts, Lasting, Question, Ready, Rights, Rule, Setup,
+    TokenPlace, is_token,
 };
-use weir_core::{
-    AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict, Voucher,
-};
+use weir_core::{AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict, Voucher};
 use weir_reactor::{Address, Joint, outside_later};
 use weir_wire::ReasonCode;
 
@@ -86,7 +84,6 @@ pub(crate) fn start<T: From<Answered> + Send + 'static>(
     Ok((asker, ways))
 }
 
-
 impl AccessWay {
     pub(super) fn counts(&self) -> Arc<Counts> {
         Arc::clone(self.asker.counts())
@@ -110,7 +107,6 @@ impl AccessWay {
         }
     }
 
-
     /// Has the thread find out; nothing if it will say.
     pub(super) fn ask(
         &self,
@@ -128,7 +124,6 @@ impl AccessWay {
         let asked = self.asker.ask(tag, by, question);
         asked.err().map(|Busy| Verdict::Refuse(ReasonCode::ServerBusy))
     }
-
 }
 
 impl Answered {
@@ -229,7 +224,8 @@ mod tests {
         let http = toml::from_str(&format!("url = \"{url}\"\nqueue = 8\ntimeout_ms = 600000"));
         let setup = Setup { jwt: None, http: Some(http.unwrap()) };
         let ready = setup.check().unwrap();
-        let asker = weir_access::start(&setup, ready, &Lasting::new([7; 32]), |_| Ok(|_, _| {})).unwrap();
+        let asker =
+            weir_access::start(&setup, ready, &Lasting::new([7; 32]), |_| Ok(|_, _| {})).unwrap();
         let shards = 2;
         let way = |shard| (AccessWay::new((shard, shards), &asker, &setup), Waits::new(75));
         let mut ways: Vec<(AccessWay, Waits)> = (0..shards).map(way).collect();

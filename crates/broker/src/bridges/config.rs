@@ -396,7 +396,8 @@ impl BridgeConfig {
         let folder = tls.ca_folder.iter().flat_map(std::fs::read_dir).flatten().flatten();
         let mut authorities: Vec<PathBuf> = folder.map(|entry| entry.path()).collect();
         authorities.sort_unstable();
-        let files = [&self.password_file, &tls.ca, &tls.certificate, &tls.key].into_iter().flatten();
+        let files =
+            [&self.password_file, &tls.ca, &tls.certificate, &tls.key].into_iter().flatten();
         let mut hasher = DefaultHasher::new();
         toml::to_string(self).unwrap_or_default().hash(&mut hasher);
         for file in files.chain(&authorities) {

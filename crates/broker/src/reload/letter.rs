@@ -4,15 +4,17 @@ use crate::admission::ProcessLimits;
 use crate::auth::access::AccessWay;
 use crate::auth::hasher::HasherWay;
 use crate::auth::{AuthConfig, Bans};
+use crate::control::Answer;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
+use crate::sys::SysConfig;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use weir_core::{Limits, Policy, SharePolicy, Voucher};
 use weir_flow::Flow;
-use weir_reactor::{Joint, ListenerId, Transport};
+use weir_reactor::{Joint, ListenerId, ToOutside, Transport};
 
 /// What all shards are told.
 #[derive(Debug, Default)]
@@ -46,8 +48,7 @@ pub(crate) struct NewSettings {
     pub(crate) ends_named: bool,
     /// Who is not asked any more, or by other rules.
     pub(crate) ends_vouched: Vec<Voucher>,
-    /// There is no file of rights any more.
-    pub(crate) clears_policy: bool,
+    pub(crate) sys: SysConfig,
     pub(crate) doors: Doors,
     /// Listeners that were there, and how those that they accept talk from now on.
     pub(crate) transports: Vec<(ListenerId, Transport)>,
@@ -67,6 +68,8 @@ pub(crate) struct ForShard {
     /// Its way to where tokens are checked and the service is asked, in the place of the one there
     /// is; none at all, if there are neither.
     pub(crate) access: Option<Option<AccessWay>>,
+    /// Its way to the control thread, if that has just begun.
+    pub(crate) control: Option<ToOutside<Answer>>,
     /// Where letters come from threads that have just begun.
     pub(crate) joints: Vec<Joint<Letter>>,
     /// Dropped when the shard goes by all of it, or has ended.
@@ -178,9 +181,7 @@ impl Reload {
             Some(user) => {
                 self.gone.contains(user) || settings.is_some_and(|settings| settings.ends_named)
             }
-            None => {
-                voucher.is_none() && settings.is_some_and(|settings| settings.ends_anonymous)
-            }
+            None => voucher.is_none() && settings.is_some_and(|settings| settings.ends_anonymous),
         }
     }
 }
@@ -196,7 +197,8 @@ mod tests {
             Arc::new(Reload { gone, ..Reload::default() })
         };
         let mut reloaded = ReloadsSeen::default();
-        let ended = |reloaded: &ReloadsSeen, user, seen| reloaded.has_ended((Some(user), None), seen);
+        let ended =
+            |reloaded: &ReloadsSeen, user, seen| reloaded.has_ended((Some(user), None), seen);
         assert!(!ended(&reloaded, "a", 0) && !ended(&reloaded, "a", 1));
         for user in ["a", "b", "c"] {
             reloaded.add(reload(user));

@@ -1,21 +1,24 @@
 //! What runs beside the shards and may be started, changed and ended by a reload: what hashes
-//! passwords, what checks tokens and asks the service, and what relays to other brokers.
+//! passwords, what checks tokens and asks the service, what relays to other brokers, and what says
+//! below `$SYS` how the broker is.
 
-use super::Mesh;
-use crate::admission::{AdmissionControl, is_out};
+use super::{Mesh, Reloader};
+use crate::admission::is_out;
 use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{Book, HasherWay, SharedBook, start_later};
 use crate::bridges::Way;
 use crate::config::{Config, Opened};
+use crate::control::{Answer, Shards};
 use crate::letter::Letter;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_access::Asker;
 use weir_bridge::{Bridges, Settings};
+use weir_control::{Control, REQUESTS_MAX, Server, Setup, SysBook};
 use weir_core::Voucher;
-use weir_reactor::Joint;
+use weir_reactor::{Joint, ToOutside, outside_later};
 
 /// How long a reload waits until bridges have their sessions as they are to be.
 const PREPARED_MAX: Duration = Duration::from_secs(5);
@@ -28,6 +31,10 @@ pub(crate) struct Threads {
     /// Of the one that checks tokens and asks the service.
     pub(crate) asker: Option<Asker<Tag>>,
     pub(crate) bridges: Option<Bridges>,
+    /// What the control thread says of the broker, if there is one.
+    pub(crate) sys: Option<SysBook>,
+    /// That thread, if a reload has started it.
+    control: Option<Control>,
 }
 
 /// What was started, of which nobody has heard yet.
@@ -38,9 +45,11 @@ pub(super) struct Started {
     asker: Option<Option<Asker<Tag>>>,
     relaying: Option<Relaying>,
     bridges: Option<Bridges>,
+    control: Option<(SysBook, Control)>,
     /// By shard; nothing where nothing is new.
     pub(super) hashers: Vec<HasherWay>,
     pub(super) access: Vec<Option<AccessWay>>,
+    pub(super) to_control: Vec<ToOutside<Answer>>,
     pub(super) joints: Vec<Vec<Joint<Letter>>>,
 }
 
@@ -70,8 +79,9 @@ impl Threads {
         (old, new): (&Config, &Config),
         opened: &mut Opened,
         mesh: &Mesh,
-        admission: &Arc<Mutex<AdmissionControl>>,
+        reloader: &Reloader,
     ) -> io::Result<Started> {
+        let admission = &reloader.0.admission;
         let joints = mesh.addresses.iter().map(|_| Vec::new()).collect();
         let mut started = Started { joints, ..Started::default() };
         if opened.access.passwords.is_some() && self.book.is_none() {
@@ -92,6 +102,9 @@ impl Threads {
             } else {
                 started.access = mesh.addresses.iter().map(|_| None).collect();
             }
+        }
+        if new.sys.setup().is_some() && self.sys.is_none() {
+            started.start_control(mesh, reloader)?;
         }
         self.start_bridges(std::mem::take(&mut opened.bridges), mesh, &mut started)?;
         Ok(started)
@@ -128,11 +141,25 @@ impl Threads {
             self.asker = asker;
         }
         self.bridges = started.bridges.take().or(self.bridges.take());
+        if let Some((sys, control)) = started.control.take() {
+            (self.sys, self.control) = (Some(sys), Some(control));
+        }
         started.relaying.take()
     }
 }
 
 impl Started {
+    /// The control thread, which nobody can ask by any way: it says how the broker is.
+    fn start_control(&mut self, mesh: &Mesh, reloader: &Reloader) -> io::Result<()> {
+        let (letters, ends) = outside_later(&mesh.addresses, REQUESTS_MAX)?;
+        self.to_control = self.take_joints(ends);
+        let server = Server::bind(Setup::default()).map_err(io::Error::other)?;
+        let sys = server.sys();
+        let shards = Shards::new(letters, mesh, reloader);
+        self.control = Some((sys, server.start(shards)?));
+        Ok(())
+    }
+
     fn take_joints<W>(&mut self, ways: Vec<(W, Joint<Letter>)>) -> Vec<W> {
         let join = |(joints, (way, joint)): (&mut Vec<_>, _)| {
             joints.push(joint);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use weir_control::{DropQuery, Request, Whom as Named};
 use weir_core::{ConnKey, Kicked, Limits, Micros, Partition, Shard, ShardId, Unwelcome};
 use weir_flow::Flow;
-use weir_reactor::{Io, Joint};
+use weir_reactor::{Io, Joint, ToOutside};
 
 /// What a connection may have of answers that its client does not take, in bytes, beside messages.
 const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
@@ -41,6 +41,7 @@ impl Shell {
         flow: Option<Option<Flow>>,
         hasher: Option<HasherWay>,
         access: Option<Option<AccessWay>>,
+        control: Option<ToOutside<Answer>>,
         joints: Vec<Joint<Letter>>,
     ) {
         match flow {
@@ -49,6 +50,7 @@ impl Shell {
             Some(Some(flow)) => self.shard.set_rules(Box::new(FlowOfShard(flow))),
         }
         joints.into_iter().for_each(|joint| self.mailbox.join(joint));
+        self.control = control.or(self.control.take());
         hasher.into_iter().for_each(|way| self.guard.auth.set_hasher(way));
         access.into_iter().for_each(|way| self.guard.auth.set_access(way));
     }
@@ -59,8 +61,11 @@ impl Shell {
             self.set(settings, io);
         }
         let (shard, mut output) = self.parts(io);
-        if let Some(policy) = &reload.policy {
-            shard.set_policy(Arc::clone(policy));
+        match &reload.policy {
+            Some(policy) => shard.set_policy(Arc::clone(policy)),
+            // It is not about rights.
+            None if reload.settings.is_none() => {}
+            None => shard.clear_policy(),
         }
         shard.end_clients_of(|user| reload.ends(Some(user), None), output.now(), &mut output);
         let vouched = reload.settings.as_ref().map_or(&[][..], |settings| &settings.ends_vouched);
@@ -92,12 +97,10 @@ impl Shell {
         if settings.auth.knows_users() {
             shard.know_users();
         }
-        if settings.clears_policy {
-            shard.clear_policy();
-        }
         let share_percent = settings.limits.client_share_percent;
         guard.auth.set(&settings.auth, settings.allows_anonymous, share_percent);
         guard.log.set_share(share_percent);
+        settings.sys.set_events(&mut guard.events);
         guard.doors = Arc::clone(&settings.doors);
         guard.unread_bytes_max = unread_bytes_max(&settings.limits);
         io.set_unread_max(guard.unread_bytes_max_now(io.now_us()));

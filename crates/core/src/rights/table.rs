@@ -1,6 +1,6 @@
 //! Which session has whose rights: four bytes a session, and one value a user.
 
-use super::{Deed, OwnRights, OwnRules, Policy, Rights};
+use super::{Deed, OwnRights, Policy, Rights};
 use crate::auth::Voucher;
 use crate::keys::SessionKey;
 use slab::Slab;
@@ -110,9 +110,9 @@ impl Entry {
     fn set_policy(&mut self, policy: Option<&Policy>) {
         let rights = match (&self.own, policy) {
             (OwnRights::All, _) | (OwnRights::Policy, None) => None,
-            (OwnRights::Policy, Some(policy)) => Some(policy.of(&self.user, OwnRules::default())),
+            (OwnRights::Policy, Some(policy)) => Some(policy.of(&self.user, None)),
             (OwnRights::Rules(own), policy) => {
-                Some(policy.unwrap_or(&Policy::default()).of(&self.user, own.clone()))
+                Some(policy.unwrap_or(&Policy::default()).of(&self.user, Some(own.clone())))
             }
         };
         self.rights = rights.map(Arc::new);
@@ -271,7 +271,7 @@ impl RightsTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rights::{Grant, PolicyBuilder};
+    use crate::rights::{Grant, OwnRules, PolicyBuilder};
 
     fn policy(filter: &str) -> Arc<Policy> {
         let mut policy = PolicyBuilder::default();

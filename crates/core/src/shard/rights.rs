@@ -99,12 +99,7 @@ impl Shard {
 
     /// Ends the connections of clients that one of these vouches for. Their sessions stay, as they
     /// would if the connections were lost.
-    pub fn end_clients_vouched_for(
-        &mut self,
-        by: &[Voucher],
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
+    pub fn end_clients_vouched_for(&mut self, by: &[Voucher], now: Micros, sink: &mut impl Sink) {
         let Some(rights) = self.clients.rights.as_ref().filter(|_| !by.is_empty()) else { return };
         let sessions = rights.vouched_for(by).into_iter();
         let here = sessions.filter(|session| self.clients.get(*session).is_some());

@@ -103,9 +103,8 @@ impl<T> Mailbox<T> {
     /// done with once all of their letters were handed over.
     pub fn join(&mut self, Joint(inbox): Joint<T>) {
         // Nothing comes into a ring that was abandoned before it was looked at.
-        self.outside.retain(|old| {
-            !old.ring.is_abandoned() || !old.ring.is_empty() || old.found > 0
-        });
+        self.outside
+            .retain(|old| !old.ring.is_abandoned() || !old.ring.is_empty() || old.found > 0);
         self.outside.push(inbox);
     }
 }

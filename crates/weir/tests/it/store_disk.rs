@@ -6,6 +6,7 @@
 use crate::store::{V5, join, publish, reason, take};
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
+use crate::support::connect::connect;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -168,17 +169,7 @@ fn fill(path: &Path) {
 /// A client with a clean session, for which nothing is kept.
 fn visit(address: &str, client_id: &str) -> Blocking {
     let mut of = Blocking::connect(address, V5).unwrap();
-    of.send(&Packet::Connect(Connect {
-        version: V5,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    }))
-    .unwrap();
+    of.send(&Packet::Connect(connect(V5, client_id))).unwrap();
     assert!(matches!(decode(V5, &of.next().unwrap()), Packet::ConnAck(_)));
     of
 }

@@ -3,6 +3,7 @@
 
 use crate::support::Broker;
 use crate::support::blocking::Blocking;
+use crate::support::connect::{connect, lasting};
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -33,18 +34,9 @@ fn join(address: SocketAddr, client_id: &str) -> Option<Blocking> {
             return None;
         }
     };
-    let mut properties = PropertiesBuf::new();
-    properties.push(Property::SessionExpiryInterval(3_600));
-    let connect = Connect {
-        version: Version::V5,
-        clean_start: false,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: properties.as_properties(),
-    };
+    let properties = lasting();
+    let properties = properties.as_properties();
+    let connect = Connect { clean_start: false, properties, ..connect(Version::V5, client_id) };
     let sent = client.send(&Packet::Connect(connect));
     match client.connack() {
         Some(ReasonCode::Success) => Some(client),

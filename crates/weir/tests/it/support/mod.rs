@@ -5,6 +5,7 @@ pub(crate) mod asked;
 pub(crate) mod blocking;
 pub(crate) mod certificates;
 pub(crate) mod command;
+pub(crate) mod connect;
 pub(crate) mod flow;
 pub(crate) mod line;
 pub(crate) mod live;
@@ -12,6 +13,7 @@ pub(crate) mod mosquitto;
 pub(crate) mod mqtt;
 pub(crate) mod results;
 pub(crate) mod served;
+pub(crate) mod tokens;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
