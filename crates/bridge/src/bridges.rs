@@ -18,7 +18,7 @@ pub struct Bridges {
     watch: BridgeWatch,
     running: Vec<Running>,
     /// Those that were taken out, and may not have ended yet.
-    leaving: Vec<Thread>,
+    leaving: Vec<Running>,
 }
 
 /// A bridge that is there.
@@ -93,6 +93,9 @@ impl Bridges {
         prepared: impl FnOnce() + Send + Sync + 'static,
     ) -> io::Result<Vec<String>> {
         let all: Vec<Arc<Settings>> = all.into_iter().map(Arc::new).collect();
+        let is_wanted = |it: &Running| all.iter().any(|other| other.name == it.settings.name);
+        // One that is back does not meet itself. This waits for it.
+        self.leaving.retain(|it| !it.thread.has_ended() && !is_wanted(it));
         let is_new = |settings: &&Arc<Settings>| self.position(&settings.name).is_none();
         let start = |settings: &Arc<Settings>| Running::start(settings, &self.inlet);
         let added: Vec<Running> = all.iter().filter(is_new).map(start).collect::<Result<_, _>>()?;
@@ -105,14 +108,12 @@ impl Bridges {
             running.run(settings, &prepared);
             next.push(running);
         }
-        let gone = std::mem::replace(&mut self.running, next);
-        let leave = |Running { settings, thread, .. }: Running| {
-            thread.orders.give(Order::Leave(Arc::clone(&prepared)));
-            (settings.local_client_id.clone(), thread)
-        };
-        let (ids, leaving): (Vec<String>, Vec<Thread>) = gone.into_iter().map(leave).unzip();
-        self.leaving.retain(|thread| !thread.has_ended());
-        self.leaving.extend(leaving);
+        let mut gone = std::mem::replace(&mut self.running, next);
+        // One that had ended by itself, and was started again, is not gone.
+        gone.retain(|it| self.running.iter().all(|next| next.settings.name != it.settings.name));
+        gone.iter().for_each(|it| it.thread.orders.give(Order::Leave(Arc::clone(&prepared))));
+        let ids = gone.iter().map(|it| it.settings.local_client_id.clone()).collect();
+        self.leaving.extend(gone);
         let watched = |it: &Running| (it.settings.name.clone(), Arc::clone(&it.shared));
         *self.watch.lock() = self.running.iter().map(watched).collect();
         Ok(ids)
@@ -234,7 +235,7 @@ impl Drop for Thread {
 impl Drop for Bridges {
     fn drop(&mut self) {
         // All at once, and then each is waited for.
-        let threads = self.running.iter().map(|it| &it.thread).chain(&self.leaving);
-        threads.for_each(|thread| thread.orders.give(Order::Stop));
+        let all = self.running.iter().chain(&self.leaving);
+        all.for_each(|it| it.thread.orders.give(Order::Stop));
     }
 }

@@ -782,6 +782,17 @@ mod tests {
     }
 
     #[test]
+    fn another_share_of_one_address_holds_at_once() {
+        let mut admission = admission(8, 0, 0);
+        assert_eq!(served(&mut admission, 0..8, FAR, Micros(0)), 6);
+        let limits = admission.limits.clone();
+        admission.set_limits(limits.clone(), 100);
+        assert_eq!(served(&mut admission, 8..16, FAR, Micros(0)), 2);
+        admission.set_limits(limits, 50);
+        assert_eq!(served(&mut admission, 16..24, FAR, Micros(0)), 0);
+    }
+
+    #[test]
     fn who_is_pardoned_comes_in_again() {
         let limits =
             ProcessLimits { flapping_connects_per_minute_max: 2, ..ProcessLimits::default() };

@@ -355,7 +355,7 @@ impl Config {
         warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
         warnings.extend(self.unproven_readers());
         let (doors, mut access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
-        access.policy = self.sys.readers.limit(access.policy);
+        access.policy = self.sys.limit(access.policy);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
@@ -432,7 +432,7 @@ impl Config {
     /// A line where readers of `$SYS` are whoever says so.
     fn unproven_readers(&self) -> Option<String> {
         let is_unproven =
-            !self.sys.readers.are_all() && !self.auth.checks_names() && self.allows_anonymous();
+            !self.sys.readers.is_empty() && !self.auth.checks_names() && self.allows_anonymous();
         let text = "sys.readers without auth.password_file: whoever says a user name is that user";
         is_unproven.then(|| text.to_owned())
     }

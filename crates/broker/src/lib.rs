@@ -59,4 +59,4 @@ pub use reload::{ReadConfig, Reloader, SetLogLevel, Source};
 pub use rules::FlowRules;
 pub use server::{ServeError, Server};
 pub use stopper::Stopper;
-pub use sys::{ReaderKind, Readers, SysConfig};
+pub use sys::SysConfig;

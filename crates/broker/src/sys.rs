@@ -4,7 +4,6 @@ mod events;
 
 pub(crate) use events::Events;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_control::Sys;
@@ -21,55 +20,15 @@ pub struct SysConfig {
     /// Clients that come and go are said below `$SYS/brokers/NODE/clients`, as EMQX does: so many
     /// in a second at most, of each thread. 0 is none.
     pub client_events_per_s_max: u32,
-    /// Who may read what is below `$SYS`: `"all"`, as with Mosquitto, `"users"`, who are clients
-    /// that have a user name, or a list of user names. `auth.acl_file` may say less, and not more;
-    /// whoever may do everything, may read it.
-    #[serde(skip_serializing_if = "Readers::are_all")]
-    pub readers: Readers,
+    /// Users whose clients may read what is below `$SYS`; `"*"` is every client that has a user
+    /// name. With an empty list everybody may, as with Mosquitto. `auth.acl_file` may say less, and
+    /// not more; whoever may do everything, may read it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readers: Vec<String>,
 }
 
-/// Who may read `$SYS`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Readers {
-    /// A kind of clients.
-    Kind(ReaderKind),
-    /// Those of these users.
-    Users(BTreeSet<String>),
-}
-
-/// Of clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReaderKind {
-    /// Every client.
-    All,
-    /// Those that have a user name.
-    Users,
-}
-
-impl Default for Readers {
-    fn default() -> Self {
-        Self::Kind(ReaderKind::All)
-    }
-}
-
-impl Readers {
-    pub(crate) fn are_all(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// A policy, or none, that lets no others read it.
-    pub(crate) fn limit(&self, policy: Option<Arc<Policy>>) -> Option<Arc<Policy>> {
-        let readers = match self {
-            Self::Kind(ReaderKind::All) => return policy,
-            Self::Kind(ReaderKind::Users) => SysReaders::Users,
-            Self::Users(users) => SysReaders::These(users.clone()),
-        };
-        let policy = policy.map_or_else(Policy::free, Arc::unwrap_or_clone);
-        Some(Arc::new(policy.with_sys_readers(readers)))
-    }
-}
+/// Every user, in [`SysConfig::readers`].
+const EVERY_USER: &str = "*";
 
 impl SysConfig {
     /// Of a shard; nothing if no event is said.
@@ -77,6 +36,17 @@ impl SysConfig {
         let per_s_max = self.client_events_per_s_max;
         let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         (per_s_max > 0).then(|| Box::new(Events::new(host().trim(), per_s_max)))
+    }
+
+    /// A policy, or none, that lets no others read what is below `$SYS`.
+    pub(crate) fn limit(&self, policy: Option<Arc<Policy>>) -> Option<Arc<Policy>> {
+        let readers = match &self.readers[..] {
+            [] => return policy,
+            users if users.iter().any(|user| user == EVERY_USER) => SysReaders::Users,
+            users => SysReaders::These(users.iter().cloned().collect()),
+        };
+        let policy = policy.map_or_else(Policy::free, Arc::unwrap_or_clone);
+        Some(Arc::new(policy.with_sys_readers(readers)))
     }
 
     /// Has a shard say so many events from now on.

@@ -122,6 +122,9 @@ impl Entry {
 impl RightsTable {
     /// The rights of all users are those of another policy from now on, or of none.
     pub(crate) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
+        if policy.is_none() && self.policy.is_none() {
+            return;
+        }
         let mut changed = vec![false; self.users.capacity()];
         for (key, entry) in &mut self.users {
             let old = entry.rights.take();

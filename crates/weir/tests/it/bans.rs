@@ -3,9 +3,9 @@
 
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
-use crate::support::connect::connect as greeting;
+use crate::support::connect::greeting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -111,7 +111,7 @@ impl Setup {
     }
 
     fn hang_up(&self) {
-        kill_process(Pid::from_child(&self.weir.child), Signal::HUP).unwrap();
+        self.weir.signal(Signal::HUP);
     }
 
     fn write(&self, name: &str, text: &str) {

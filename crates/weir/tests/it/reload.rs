@@ -8,6 +8,7 @@ use crate::support::certificates::Authority;
 use crate::support::line::Line;
 use crate::support::live::{LISTEN, Live, free, is_served, left, offer};
 use crate::support::tokens::SECRET;
+use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -220,8 +221,7 @@ fn a_file_of_mosquitto_is_read_again() {
     weir.arg("broker").arg("--mosquitto").arg(&file);
     let mut broker = Broker::by(&mut weir).unwrap();
     let hang_up = |broker: &Broker| {
-        let pid = rustix::process::Pid::from_child(&broker.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        broker.signal(Signal::HUP);
     };
     let (mut client, _) = offer(&broker.address, "c", None);
     write("max_packet_size 1000\nmax_queued_messages 5\n");

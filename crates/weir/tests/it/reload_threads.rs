@@ -8,6 +8,7 @@ use crate::support::asked::said;
 use crate::support::live::{LISTEN, Live, free, is_served, left};
 use crate::support::mqtt::Peer;
 use crate::support::tokens::{SECRET, now_s, token};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Mutex;
@@ -189,8 +190,7 @@ fn what_the_broker_says_of_itself_begins_changes_and_ends() {
         Broker::by(Command::new(env!("CARGO_BIN_EXE_weir")).arg("broker").arg(&path)).unwrap();
     let change = |broker: &mut Broker, sys: &str| {
         std::fs::write(&path, format!("{file}{sys}")).unwrap();
-        let pid = rustix::process::Pid::from_child(&broker.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        broker.signal(Signal::HUP);
         broker.says("were read again");
     };
     let mut watcher = Peer::client(&broker.address, "watcher");
@@ -215,7 +215,7 @@ fn what_the_broker_says_of_itself_begins_changes_and_ends() {
     change(&mut broker, "[sys]\ninterval_s = 1\n");
     until(&|topic, payload| topic == "$SYS/broker/version" && payload.starts_with("weir"));
     // Who has said no name reads no more of it.
-    change(&mut broker, "[sys]\ninterval_s = 1\nreaders = \"users\"\n");
+    change(&mut broker, "[sys]\ninterval_s = 1\nreaders = [\"*\"]\n");
     let mut reader =
         access::offer(&broker.address, (Some("ann"), None), "reader", Version::V5, None);
     assert_eq!(reader.connack(), Some(ReasonCode::Success));

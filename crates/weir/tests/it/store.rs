@@ -5,14 +5,14 @@
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use crate::support::command::text;
-use crate::support::connect::{connect, lasting};
+use crate::support::connect::{greeting, lasting};
 use crate::support::mqtt;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use weir_wire::packet::{Ack, Connect, Publish};
-use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
 pub(crate) const V5: Version = Version::V5;
 
@@ -29,7 +29,7 @@ fn try_join(address: &str, client_id: &str) -> Option<(Blocking, bool)> {
     let mut of = Blocking::connect(address, V5).ok()?;
     let properties = lasting();
     let properties = properties.as_properties();
-    let connect = Connect { clean_start: false, properties, ..connect(V5, client_id) };
+    let connect = Connect { clean_start: false, properties, ..greeting(V5, client_id) };
     of.send(&Packet::Connect(connect)).ok()?;
     let is_present = of.packet(|packet| match packet {
         Packet::ConnAck(connack) => {

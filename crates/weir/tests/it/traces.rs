@@ -3,7 +3,7 @@
 use crate::api::Served;
 use crate::support::asked::Asked;
 use crate::support::blocking::Blocking;
-use crate::support::connect::connect as greeting;
+use crate::support::connect::greeting;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use weir_wire::packet::{Ack, Connect, Disconnect, Publish, SubscribeBuf, Will};

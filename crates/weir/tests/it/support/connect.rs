@@ -4,7 +4,7 @@ use weir_wire::packet::Connect;
 use weir_wire::{Properties, PropertiesBuf, Property, Version};
 
 /// Of a client with a clean session, and no more than that.
-pub(crate) fn connect(version: Version, client_id: &str) -> Connect<'_> {
+pub(crate) fn greeting(version: Version, client_id: &str) -> Connect<'_> {
     Connect {
         version,
         clean_start: true,

@@ -3,12 +3,12 @@
 use super::Broker;
 use super::asked::ctl;
 use super::blocking::Blocking;
-use super::connect::connect;
+use super::connect::greeting;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use weir_wire::packet::Connect;
-use weir_wire::{Packet, Properties, ReasonCode, Version};
+use weir_wire::{Packet, ReasonCode, Version};
 
 /// What most tests begin with: two threads, at a port of the system's choice.
 pub(crate) const LISTEN: &str = "shards = 2\nlisten = [\"127.0.0.1:0\"]\n";
@@ -82,7 +82,7 @@ fn whole(path: &str, config: &str) -> String {
 pub(crate) fn offer(address: &str, client_id: &str, user: Option<&str>) -> (Blocking, ReasonCode) {
     let mut client = Blocking::connect(address, Version::V5).unwrap();
     let password = user.map(str::as_bytes);
-    let connect = Connect { user_name: user, password, ..connect(Version::V5, client_id) };
+    let connect = Connect { user_name: user, password, ..greeting(Version::V5, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     let reason = client.connack().expect("CONNACK");
     (client, reason)

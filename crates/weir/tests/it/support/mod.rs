@@ -15,6 +15,7 @@ pub(crate) mod results;
 pub(crate) mod served;
 pub(crate) mod tokens;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -90,6 +91,11 @@ impl Broker {
             early.push_back(line);
         };
         Some(Self { child, address, http, websocket, early, log })
+    }
+
+    /// Sends it this signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The next line of its log with this in it.
