@@ -133,13 +133,20 @@ fn has_zeroed(disk: &mut impl Disk, file: u64, offset: u32, total: u32) -> io::R
 
 /// All of a spare at once: while nobody is served.
 pub(crate) fn make_spare(disk: &mut impl Disk, file: u64, total: u32) -> io::Result<()> {
-    disk.create(FileName::Unfinished(file), u64::from(total))?;
-    for offset in (0..total).step_by(ZEROS_BYTES as usize) {
-        if !has_zeroed(disk, file, offset, total)? {
-            return Err(io::ErrorKind::StorageFull.into());
+    let name = FileName::Unfinished(file);
+    disk.create(name, u64::from(total))?;
+    let zeros = vec![0; ZEROS_BYTES as usize];
+    for offset in (0..total).step_by(zeros.len()) {
+        let count = ZEROS_BYTES.min(total - offset) as usize;
+        if let Err(error) = disk.write_at(name, u64::from(offset), &zeros[..count]) {
+            // What it takes may be what others lack.
+            let _ = disk.remove(name);
+            return Err(error);
         }
     }
-    Ok(())
+    disk.sync(name)?;
+    disk.rename(name, FileName::Spare(file))?;
+    disk.sync_folder()
 }
 
 impl Replacement {

@@ -181,7 +181,8 @@ impl Generations {
         Ok((logs, missing))
     }
 
-    /// The folder of a shard's log in the next generation.
+    /// The folder of a shard's log in the next generation. Files without content come along from
+    /// the one before: to write as many zeros anew is what would take a start the longest.
     pub(super) fn next(&self, shard: u16) -> Result<Folder, NoStore> {
         let path = self.unfinished();
         self.is_writing.set(true);
@@ -191,7 +192,11 @@ impl Generations {
             }
             _ => {}
         }
-        Ok(Folder::open(&path.join(shard.to_string()))?)
+        let shard = shard.to_string();
+        let folder = Folder::open(&path.join(&shard))?;
+        let before = self.path(self.current).join(shard);
+        move_spares(&before, folder.path()).map_err(NoStore::disk(&before))?;
+        Ok(folder)
     }
 
     /// The next generation is whole, and on the disk: it counts from now on.
@@ -226,6 +231,21 @@ impl Generations {
 
 fn folder_of(root: &Path, number: u64) -> PathBuf {
     root.join(format!("{GENERATION}{number}"))
+}
+
+/// Moves the spares of a log to another one. None of them matters to the log that they are taken
+/// from.
+fn move_spares(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(from)? {
+        let name = entry?.file_name();
+        if let Some(FileName::Spare(_)) = name.to_str().and_then(FileName::parse) {
+            std::fs::rename(from.join(&name), to.join(&name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives all files of a folder and of those in it another name.
@@ -293,4 +313,24 @@ pub(super) fn file_bytes(path: &Path) -> Result<u64, NoStore> {
     let files = Folder::open_to_read(path)?.list().map_err(NoStore::disk(path))?;
     let counts = |name: &FileName| !matches!(name, FileName::Damaged(_));
     Ok(files.iter().filter(|(name, _)| counts(name)).map(|(_, bytes)| bytes).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spares_come_along_to_the_next_generation_and_nothing_else_does() {
+        let root = tempfile::tempdir().unwrap();
+        let mut generations = Generations::lock(root.path()).unwrap();
+        let names = ["0000000001.log", "0000000002.spare", "0000000003.new"];
+        let first = generations.next(0).unwrap();
+        names.into_iter().for_each(|name| std::fs::write(first.path().join(name), "").unwrap());
+        drop(first);
+        generations.finish().unwrap();
+        let mut second = generations.next(0).unwrap();
+        assert_eq!(second.list().unwrap(), [(FileName::Spare(2), 0)]);
+        // A shard that there was none of.
+        assert!(generations.next(1).unwrap().list().unwrap().is_empty());
+    }
 }

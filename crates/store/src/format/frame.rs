@@ -16,6 +16,8 @@ use crate::{CommitNumber, Lsn};
 
 /// What a record has in front of its body.
 pub(crate) const FRAME_BYTES: usize = 28;
+/// What it begins with: its length.
+pub(crate) const LENGTH_BYTES: usize = 4;
 /// What a tombstone's head begins with: since when.
 pub(crate) const SINCE_BYTES: usize = 8;
 /// The longest head.

@@ -125,7 +125,7 @@ fn a_broker_is_replaced_and_nobody_is_refused_and_nothing_is_lost() {
     let config = folder.path().join("weir.toml");
     let text = format!(
         "shards = 2\n[auth]\nallow_anonymous = true\n[[listener]]\nsystemd = \"mqtt\"\n\
-         [store]\npath = {:?}\nsegment_bytes = 1048576\n",
+         [store]\npath = {:?}\n",
         folder.path().join("store")
     );
     std::fs::write(&config, text).unwrap();

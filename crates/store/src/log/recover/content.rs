@@ -5,7 +5,7 @@ use crate::CommitNumber;
 use crate::Lsn;
 use crate::disk::{Disk, FileName};
 use crate::format::footer;
-use crate::format::frame::{self, FRAME_BYTES, Frame};
+use crate::format::frame::{self, FRAME_BYTES, Frame, LENGTH_BYTES};
 use crate::format::header::Header;
 use crate::format::seal::{SEAL_AT, Seal};
 use crate::format::{RECORDS_AT, SECTOR, Salt};
@@ -219,8 +219,8 @@ pub(super) fn resume(
     last: Lsn,
     commit: Option<CommitNumber>,
 ) -> Option<u32> {
-    let is_later = |at: &usize| {
-        let rest = &bytes[*at..];
+    let is_later = |at: usize| {
+        let rest = &bytes[at..];
         let length = frame::length_at(rest).filter(|&length| length <= rest.len());
         // What is cheap to see is looked at first: nearly no place has the length of a record.
         length.and_then(|length| Frame::fields(&rest[..length])).is_some_and(|frame| {
@@ -230,5 +230,41 @@ pub(super) fn resume(
         })
     };
     let end = bytes.len().saturating_sub(FRAME_BYTES);
-    (offset as usize + 1..end + 1).find(is_later).map(|at| at as u32)
+    let mut at = offset as usize + 1;
+    while at <= end {
+        // Most of a segment that was begun lately: no record begins with a length of 0.
+        if bytes[at..].starts_with(&ZEROS) {
+            at += ZEROS.len() - LENGTH_BYTES + 1;
+        } else if is_later(at) {
+            return Some(at as u32);
+        } else {
+            at += 1;
+        }
+    }
+    None
+}
+
+/// What is skipped at a time where nothing was written.
+const ZEROS: [u8; 512] = [0; 512];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_behind_zeros_is_found_wherever_it_begins() {
+        let salt = Salt::new(7);
+        let mut record = Vec::new();
+        Frame::put(&mut record, Lsn::new(1, 9), 1, None, [b"", b"later"]);
+        frame::assign(&mut record, CommitNumber(4), true);
+        frame::seal(&mut record, salt);
+        let block = ZEROS.len();
+        for at in (1..block).chain(8 * block - 8..8 * block + 8) {
+            let mut bytes = vec![0; 16 * block];
+            bytes[at..at + record.len()].copy_from_slice(&record);
+            let found = |commit| resume(&bytes, 0, salt, Lsn::new(1, 8), Some(commit));
+            assert_eq!(found(CommitNumber(3)), Some(at as u32));
+            assert_eq!(found(CommitNumber(4)), None, "it is not of a later commit");
+        }
+    }
 }
