@@ -3,16 +3,16 @@
 
 use crate::config::HttpConfig;
 use crate::counts::{Counts, add};
+use crate::lasting::Lasting;
 use crate::recent::{Digest, Digester, Recent};
 use crate::service::{NoAnswer, Question, Service};
 use crate::tokens::Checker;
 use crate::{Answer, Identity, Ready, Setup};
-use hyper::body::Bytes;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -95,27 +95,6 @@ impl<T> Asker<T> {
 /// How many may wait, by this setup.
 fn queue_max(setup: &Setup) -> u16 {
     setup.http.as_ref().map_or(QUEUE, |http| http.queue)
-}
-
-/// What outlives one thread, for the next one: of the same process, and with other settings.
-#[derive(Clone, Debug)]
-pub struct Lasting {
-    /// Of hashes; nobody else knows it.
-    pub(crate) secret: [u8; 32],
-    pub(crate) counts: Arc<Counts>,
-    /// The keys of tokens that were fetched last, and where.
-    fetched: Arc<Mutex<Option<(String, Bytes)>>>,
-}
-
-impl Lasting {
-    /// Of a process that has this secret, which nobody else knows.
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self { secret, counts: Arc::default(), fetched: Arc::default() }
-    }
-
-    pub(crate) fn fetched(&self) -> MutexGuard<'_, Option<(String, Bytes)>> {
-        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Starts the thread. `answer` is called there, with the tag of each question; `make_answer` makes

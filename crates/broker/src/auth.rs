@@ -241,8 +241,8 @@ impl Authenticator {
         self.hasher = Some(hasher);
     }
 
-    /// Tokens are checked and the service is asked by this way from now on, or not any more. Who was
-    /// asked before answers still.
+    /// Tokens are checked and the service is asked by this way from now on, or not any more. Who
+    /// was asked before answers still.
     pub(crate) fn set_access(&mut self, access: Option<AccessWay>) {
         self.access_counts = access.as_ref().map(AccessWay::counts).or(self.access_counts.take());
         self.access = access;

@@ -3,7 +3,7 @@
 //! The core knows no method and no secret. It asks through [`crate::Sink::authenticate`] and goes
 //! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
 
-use crate::{ConnKey, Micros, OwnRights, Ticket};
+use crate::{ConnKey, Micros, OwnRights, Ticket, Voucher};
 use std::fmt;
 use weir_wire::ReasonCode;
 
@@ -97,16 +97,4 @@ pub struct Terms {
     pub until: Option<Micros>,
     /// Who says so, if that is neither a file of the broker's nor the client's transport.
     pub voucher: Option<Voucher>,
-}
-
-/// Who vouches for a client: it is ended when that counts no more
-/// ([`crate::Shard::end_clients_vouched_for`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voucher {
-    /// The broker, of which it is a part.
-    Broker,
-    /// Whoever has signed its token.
-    Tokens,
-    /// A service.
-    Service,
 }

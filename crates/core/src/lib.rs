@@ -62,7 +62,7 @@ pub use ask::{
     ClientPage, ClientState, ConnectionState, Kicked, MessagePage, NotPublished, Outlook,
     OwnMessage, SubscriptionPage, SubscriptionState,
 };
-pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict, Voucher};
+pub use auth::{AuthRequest, AuthStep, Terms, Unwelcome, Verdict};
 pub use base::Renamed;
 pub use content::{
     ConditionEvaluator, ConditionQuery, Content, CostlyCondition, Derived, InvalidCondition, Rules,
@@ -82,7 +82,9 @@ pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
-pub use rights::{Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders};
+pub use rights::{
+    Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders, Voucher,
+};
 pub use settings::Settings;
 pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};

@@ -76,6 +76,18 @@ fn is_of_sys(topic: &str) -> bool {
     topic.strip_prefix("$SYS").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Who vouches for a client: it is ended when that counts no more
+/// ([`crate::Shard::end_clients_vouched_for`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voucher {
+    /// The broker, of which it is a part.
+    Broker,
+    /// Whoever has signed its token.
+    Tokens,
+    /// A service.
+    Service,
+}
+
 /// What one client may do by its own terms, beside the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OwnRights {
@@ -168,8 +180,8 @@ impl Policy {
         Self { sys_readers, ..self }
     }
 
-    /// The rights of a user's clients; `own` are rules of one of them. A client that has some may do
-    /// no more than a rule says, whoever else is free.
+    /// The rights of a user's clients; `own` are rules of one of them. A client that has some may
+    /// do no more than a rule says, whoever else is free.
     pub(crate) fn of(&self, user: &User, own: Option<OwnRules>) -> Rights {
         let rules = match user {
             User::Anonymous => Some(&self.anonymous),

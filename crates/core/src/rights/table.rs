@@ -1,7 +1,6 @@
 //! Which session has whose rights: four bytes a session, and one value a user.
 
-use super::{Deed, OwnRights, Policy, Rights};
-use crate::auth::Voucher;
+use super::{Deed, OwnRights, Policy, Rights, Voucher};
 use crate::keys::SessionKey;
 use slab::Slab;
 use std::collections::BTreeMap;

@@ -295,7 +295,8 @@ fn a_hundred_reloads_under_load_lose_nothing() {
             12 => format!("[limits]\nclient_share_percent = {}\n", 1 + round % 100),
             13 => format!("[process]\nmemory_bytes_max = {}\n", 10_000_000_000_u64 + round),
             14 => format!(
-                "[auth]\nallow_anonymous = true\n[auth.http]\nurl = \"http://127.0.0.1:1/{round}\"\n"
+                "[auth]\nallow_anonymous = true\n\
+                 [auth.http]\nurl = \"http://127.0.0.1:1/{round}\"\n"
             ),
             _ => format!(
                 "[auth]\nallow_anonymous = true\n[auth.jwt]\nalgorithms = [\"HS256\"]\n\
