@@ -13,7 +13,6 @@ use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
-use crate::reload::{Mesh, Reloader};
 use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, TokenConfig};
 use std::io;
@@ -95,22 +94,6 @@ pub(crate) struct Shards {
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) keeper: Arc<dyn Keeper>,
     pub(crate) bridges: BridgeWatch,
-}
-
-impl Shards {
-    /// Those of this mesh.
-    pub(crate) fn new(letters: Outside<Letter, Answer>, mesh: &Mesh, reloader: &Reloader) -> Self {
-        let count = mesh.addresses.len() as u16;
-        Self {
-            letters,
-            count,
-            partitions: Partitions::spread(count, mesh.seed),
-            bans: mesh.bans.clone(),
-            admission: reloader.admission(),
-            keeper: Arc::new(crate::keeper::Keeper::new(reloader.clone())),
-            bridges: mesh.bridges.clone(),
-        }
-    }
 }
 
 impl Port for Shards {

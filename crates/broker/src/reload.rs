@@ -13,8 +13,9 @@ pub(crate) use threads::Threads;
 use crate::admission::{AdmissionControl, open as open_admission};
 use crate::auth::hasher::open;
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
-use crate::control::BanBook;
+use crate::control::{Answer, BanBook, Shards};
 use crate::kept_file::KeptFile;
+use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
 use crate::memory::Ceiling;
 use letter::{Done, Look};
@@ -29,9 +30,10 @@ use std::time::Duration;
 use threads::{Relaying, Started, ends_vouched};
 use weir_access::Lasting;
 use weir_bridge::BridgeWatch;
-use weir_control::{ConfigChange, NotKept, Reloaded, Reread, TokenBook};
+use weir_control::{ConfigChange, Keeper, NotKept, Reloaded, Reread, TokenBook};
+use weir_core::Partitions;
 use weir_flow::Flow;
-use weir_reactor::{Address, ListenerId, Transport, Waker};
+use weir_reactor::{Address, ListenerId, Outside, Transport, Waker};
 
 /// How long a reload waits until all shards go by it. They do so in their next turn.
 const APPLIED_MAX: Duration = Duration::from_secs(5);
@@ -88,6 +90,28 @@ pub(crate) struct Mesh {
     pub(crate) bans: BanBook,
     /// Of what spreads clients over shards.
     pub(crate) seed: u64,
+    /// Of files, for the control thread.
+    pub(crate) keeper: Arc<dyn Keeper>,
+}
+
+impl Mesh {
+    /// The shards as a control thread sees them that asks by these letters.
+    pub(crate) fn shards(
+        &self,
+        letters: Outside<Letter, Answer>,
+        admission: &Arc<Mutex<AdmissionControl>>,
+    ) -> Shards {
+        let count = self.addresses.len() as u16;
+        Shards {
+            letters,
+            count,
+            partitions: Partitions::spread(count, self.seed),
+            bans: self.bans.clone(),
+            admission: Arc::clone(admission),
+            keeper: Arc::clone(&self.keeper),
+            bridges: self.bridges.clone(),
+        }
+    }
 }
 
 /// What each shard waits for.
@@ -251,10 +275,6 @@ impl Reloader {
         // They are waited for by nobody who wants the rest.
         drop(running);
         drop(threads);
-    }
-
-    pub(crate) fn admission(&self) -> Arc<Mutex<AdmissionControl>> {
-        Arc::clone(&self.0.admission)
     }
 
     pub(crate) fn running(&self) -> MutexGuard<'_, Running> {

@@ -13,6 +13,7 @@ use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
+use crate::keeper::Keeper;
 use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
@@ -288,10 +289,19 @@ impl Server {
         let lasting = Lasting::new(secret);
         let mut access = self.access(&lasting, &mut mailboxes)?;
         let (addresses, bridges) = (addresses(&mailboxes), asked.bridges.clone());
+        let keeper: Arc<dyn weir_control::Keeper> = Arc::new(Keeper::new(self.reloader()));
         let (bans, ceiling_of_all) = (self.bans.clone(), Arc::clone(&ceiling));
-        let mesh =
-            Mesh { addresses, secret, lasting, ceiling: ceiling_of_all, bridges, bans, seed };
-        let letters = letters.map(|letters| Shards::new(letters, &mesh, &self.reloader));
+        let mesh = Mesh {
+            addresses,
+            secret,
+            lasting,
+            ceiling: ceiling_of_all,
+            bridges,
+            bans,
+            seed,
+            keeper,
+        };
+        let letters = letters.map(|letters| mesh.shards(letters, admission));
         let ends = mailboxes.into_iter().zip(to_control);
         let made = made.into_iter().zip(journals).zip(reloads);
         let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());

@@ -8,7 +8,7 @@ use crate::auth::access::{self, AccessWay, Tag};
 use crate::auth::hasher::{Book, HasherWay, SharedBook, start_later};
 use crate::bridges::Way;
 use crate::config::{Config, Opened};
-use crate::control::{Answer, Shards};
+use crate::control::Answer;
 use crate::letter::Letter;
 use std::io;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Started {
         self.to_control = self.take_joints(ends);
         let server = Server::bind(Setup::default()).map_err(io::Error::other)?;
         let sys = server.sys();
-        let shards = Shards::new(letters, mesh, reloader);
+        let shards = mesh.shards(letters, &reloader.0.admission);
         self.control = Some((sys, server.start(shards)?));
         Ok(())
     }
