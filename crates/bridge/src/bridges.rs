@@ -5,7 +5,7 @@ use crate::counts::{BridgeState, Shared};
 use crate::settings::Settings;
 use crate::side::Stale;
 use crate::worker::{Job, Worker};
-use crate::{Inlet, Prepared};
+use crate::{Inlet, Prepared, Task};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,6 +19,9 @@ pub struct Bridges {
     running: Vec<Running>,
     /// Those that were taken out, and may not have ended yet.
     leaving: Vec<Running>,
+    /// What relays to Kafka, which no reload changes.
+    #[cfg(feature = "kafka")]
+    sinks: Vec<crate::kafka::Sink>,
 }
 
 /// A bridge that is there.
@@ -56,13 +59,17 @@ struct Orders {
 #[derive(Clone, Debug, Default)]
 pub struct BridgeWatch(Arc<Mutex<Vec<Watched>>>);
 
-/// A bridge's name, and how it is.
-type Watched = (String, Arc<Shared>);
+#[derive(Debug)]
+struct Watched {
+    name: String,
+    client_id: String,
+    shared: Arc<Shared>,
+}
 
 impl BridgeWatch {
     /// Each of them, in the order of the configuration.
     pub fn states(&self) -> Vec<BridgeState> {
-        self.lock().iter().map(|(name, shared)| shared.state(name)).collect()
+        self.lock().iter().map(|it| it.shared.state(&it.name, &it.client_id)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Watched>> {
@@ -73,7 +80,14 @@ impl BridgeWatch {
 impl Bridges {
     /// None yet. They come in by `inlet`, and are seen by `watch`.
     pub fn new(inlet: Arc<dyn Inlet>, watch: BridgeWatch) -> Self {
-        Self { inlet, watch, running: Vec::new(), leaving: Vec::new() }
+        Self {
+            inlet,
+            watch,
+            running: Vec::new(),
+            leaving: Vec::new(),
+            #[cfg(feature = "kafka")]
+            sinks: Vec::new(),
+        }
     }
 
     /// Has these be all. One that is the same as before is left alone; one of the same name that is
@@ -89,10 +103,11 @@ impl Bridges {
     /// What the system says of threads. Then everything is as it was.
     pub fn set(
         &mut self,
-        all: Vec<Settings>,
+        all: Vec<Task>,
         prepared: impl FnOnce() + Send + Sync + 'static,
     ) -> io::Result<Vec<String>> {
-        let all: Vec<Arc<Settings>> = all.into_iter().map(Arc::new).collect();
+        let prepared = Arc::new(Prepared(Some(Box::new(prepared))));
+        let all = self.start_sinks(all, &prepared)?;
         let is_wanted = |it: &Running| all.iter().any(|other| other.name == it.settings.name);
         // One that is back does not meet itself. This waits for it.
         self.leaving.retain(|it| !it.thread.has_ended() && !is_wanted(it));
@@ -100,7 +115,6 @@ impl Bridges {
         let start = |settings: &Arc<Settings>| Running::start(settings, &self.inlet);
         let added: Vec<Running> = all.iter().filter(is_new).map(start).collect::<Result<_, _>>()?;
         self.running.extend(added);
-        let prepared = Arc::new(Prepared(Some(Box::new(prepared))));
         let mut next = Vec::new();
         for settings in all {
             let Some(at) = self.position(&settings.name) else { continue };
@@ -114,9 +128,43 @@ impl Bridges {
         gone.iter().for_each(|it| it.thread.orders.give(Order::Leave(Arc::clone(&prepared))));
         let ids = gone.iter().map(|it| it.settings.local_client_id.clone()).collect();
         self.leaving.extend(gone);
-        let watched = |it: &Running| (it.settings.name.clone(), Arc::clone(&it.shared));
-        *self.watch.lock() = self.running.iter().map(watched).collect();
+        let watched = |it: &Running| Watched {
+            name: it.settings.name.clone(),
+            client_id: it.settings.local_client_id.clone(),
+            shared: Arc::clone(&it.shared),
+        };
+        let watched = self.running.iter().map(watched);
+        #[cfg(feature = "kafka")]
+        let watched = watched.chain(self.sinks.iter().map(|sink| {
+            let (name, client_id) = (sink.name.clone(), sink.client_id.clone());
+            Watched { name, client_id, shared: Arc::clone(&sink.shared) }
+        }));
+        *self.watch.lock() = watched.collect();
         Ok(ids)
+    }
+
+    /// Starts what relays to Kafka, unless it is there. Returns the bridges.
+    fn start_sinks(
+        &mut self,
+        all: Vec<Task>,
+        prepared: &Arc<Prepared>,
+    ) -> io::Result<Vec<Arc<Settings>>> {
+        let mut bridges = Vec::new();
+        for task in all {
+            match task {
+                Task::Bridge(settings) => bridges.push(Arc::from(settings)),
+                #[cfg(feature = "kafka")]
+                Task::Kafka(settings) => {
+                    if self.sinks.iter().all(|sink| sink.name != settings.name) {
+                        let (inlet, prepared) = (Arc::clone(&self.inlet), Arc::clone(prepared));
+                        self.sinks.push(crate::kafka::Sink::start(settings, inlet, prepared)?);
+                    }
+                }
+            }
+        }
+        #[cfg(not(feature = "kafka"))]
+        let _ = prepared;
+        Ok(bridges)
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -237,5 +285,7 @@ impl Drop for Bridges {
         // All at once, and then each is waited for.
         let all = self.running.iter().chain(&self.leaving);
         all.for_each(|it| it.thread.orders.give(Order::Stop));
+        #[cfg(feature = "kafka")]
+        self.sinks.iter().for_each(crate::kafka::Sink::stop);
     }
 }

@@ -4,11 +4,15 @@
 //! ([`Bridges`]). Its queue is its session in the own broker; what waits there, and how safely, is
 //! that broker's. It knows the broker by an [`Inlet`] only, which makes connections that need no
 //! listener. Called by the broker.
+//!
+//! With the feature `kafka` a sink of messages to Kafka is of the same kind.
 
 mod backoff;
 mod bridges;
 mod counts;
 mod hops;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 mod relay;
 mod settings;
 mod side;
@@ -31,6 +35,16 @@ pub trait Inlet: Send + Sync + 'static {
     /// # Errors
     /// There is no room for it now, or what the system says.
     fn connect(&self) -> io::Result<UnixStream>;
+}
+
+/// What a thread does.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// It relays between two brokers.
+    Bridge(Box<Settings>),
+    /// It relays to Kafka.
+    #[cfg(feature = "kafka")]
+    Kafka(Box<kafka::KafkaSettings>),
 }
 
 /// Held by every bridge until it is prepared; told when none holds it.

@@ -79,6 +79,27 @@ pub(crate) enum Broken {
     Protocol(ClientError),
 }
 
+impl Broken {
+    /// As a sentence about who is at the other end.
+    pub(crate) fn said_of(&self, who: &str) -> String {
+        let named = |reason: &ReasonCode, why: &Option<String>| {
+            weir_connection::named(*reason, why.as_deref())
+        };
+        match self {
+            Self::Refused(reason, why) => {
+                format!("{who} refused the connection: {}", named(reason, why))
+            }
+            Self::Disconnected(reason, why) => {
+                format!("{who} ended the connection: {}", named(reason, why))
+            }
+            Self::NotNow(reason, why) => {
+                format!("{who} does not take a message now: {}", named(reason, why))
+            }
+            Self::Protocol(error) => format!("{who}: {error}"),
+        }
+    }
+}
+
 /// Two clients, and what goes from one to the other.
 #[derive(Debug)]
 pub(crate) struct Relay {

@@ -12,7 +12,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_connection::{ANSWER_MAX_US, Carried, Connection, Error, Policy, named, until};
+use weir_connection::{ANSWER_MAX_US, Carried, Connection, Error, Policy, until};
 use weir_reactor::{Closed, Handler, Io, Moved, Reactor, Token, Transport, Waker, now_us};
 use weir_wire::ReasonCode;
 
@@ -287,7 +287,7 @@ impl<'a> Worker<'a> {
                 self.phase = Phase::Rest { until_us: u64::MAX };
             }
             News::Broken(end, broken) => {
-                let text = self.text_of(end, broken);
+                let text = self.text_of(end, &broken);
                 self.lost(io, &text);
             }
             News::Full => {
@@ -355,23 +355,12 @@ impl<'a> Worker<'a> {
         self.open_remote(io);
     }
 
-    fn text_of(&self, end: End, broken: Broken) -> String {
+    fn text_of(&self, end: End, broken: &Broken) -> String {
         let who = match end {
             End::Local => "the own broker".to_owned(),
             End::Remote => self.place().address.to_string(),
         };
-        match broken {
-            Broken::Refused(reason, why) => {
-                format!("{who} refused the connection: {}", named(reason, why.as_deref()))
-            }
-            Broken::Disconnected(reason, why) => {
-                format!("{who} ended the connection: {}", named(reason, why.as_deref()))
-            }
-            Broken::NotNow(reason, why) => {
-                format!("{who} does not take a message now: {}", named(reason, why.as_deref()))
-            }
-            Broken::Protocol(error) => format!("{who}: {error}"),
-        }
+        broken.said_of(&who)
     }
 
     /// The connection to the remote broker has ended by itself, or never came about.

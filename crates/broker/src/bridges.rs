@@ -1,22 +1,24 @@
-//! The bridges of the broker: their configuration, and their way in.
+//! The bridges of the broker, to Kafka too: their configuration, and their way in.
 //!
 //! A bridge comes in by one end of a pair of sockets, which a shard is sent as a letter. No
 //! listener, password, rate, ban or policy is asked for it; its client identifier is one that
 //! nobody else may use.
 
 mod config;
+mod kafka;
 
-pub(crate) use config::client_id_of;
 pub use config::{
     BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,
     Notifications,
 };
 
+pub use kafka::{KafkaConfig, KafkaKey, KafkaMechanism, KafkaTopicConfig};
+
 use crate::letter::{Carried, Letter};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
-use weir_bridge::Inlet;
+use weir_bridge::{Inlet, Task};
 use weir_reactor::{Address, Joint, Moved, Outside, outside_later};
 
 /// Connections of bridges that the shard has not taken yet.
@@ -45,4 +47,19 @@ impl Inlet for Way {
         letters.send(0, letter).map_err(full)?;
         Ok(ours)
     }
+}
+
+/// What is to run of both kinds, with what is in their files now.
+pub(crate) fn tasks(
+    bridges: &[BridgeConfig],
+    sinks: &[KafkaConfig],
+) -> Result<Vec<Task>, config::Fault> {
+    let of_bridge = |one: &BridgeConfig| Ok(Task::Bridge(Box::new(one.settings()?)));
+    let tasks = bridges.iter().map(of_bridge);
+    #[cfg(feature = "kafka")]
+    let tasks = tasks.chain(sinks.iter().map(|one| Ok(Task::Kafka(Box::new(one.settings()?)))));
+    // A configuration with some is refused before.
+    #[cfg(not(feature = "kafka"))]
+    let _ = sinks;
+    tasks.collect()
 }

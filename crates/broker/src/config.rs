@@ -17,7 +17,7 @@ pub use sections::{SECTIONS, Section};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
-use crate::bridges::BridgeConfig;
+use crate::bridges::{self, BridgeConfig, KafkaConfig};
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
@@ -81,6 +81,10 @@ pub struct Config {
     /// [bridges.md](bridges.md).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bridge: Vec<BridgeConfig>,
+    /// Messages that go to Kafka, a table for each cluster: [kafka.md](kafka.md). A program that is
+    /// built without the feature `kafka` refuses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kafka: Vec<KafkaConfig>,
     /// What the broker says of what it does.
     #[serde(skip_serializing_if = "LogConfig::is_default")]
     pub log: LogConfig,
@@ -107,6 +111,7 @@ impl Default for Config {
             share: SharePolicy::default(),
             flow: FlowRules::default(),
             bridge: Vec::new(),
+            kafka: Vec::new(),
             log: LogConfig::default(),
             control: ControlConfig::default(),
             sys: SysConfig::default(),
@@ -271,8 +276,8 @@ pub(crate) struct Opened {
     pub(crate) access: Access,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
-    /// What relays to other brokers.
-    pub(crate) bridges: Vec<weir_bridge::Settings>,
+    /// What relays to other brokers, and to Kafka.
+    pub(crate) bridges: Vec<weir_bridge::Task>,
     /// What is odd about them, and about the rest.
     pub(crate) warnings: Vec<String>,
 }
@@ -360,10 +365,8 @@ impl Config {
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => {
-                let bridges =
-                    self.bridge.iter().map(BridgeConfig::settings).collect::<Result<_, _>>();
-                let bridges =
-                    bridges.map_err(|(key, value, rule)| value_error(key, value, rule))?;
+                let bridges = bridges::tasks(&self.bridge, &self.kafka)
+                    .map_err(|(key, value, rule)| value_error(key, value, rule))?;
                 Ok(Opened { access, doors, bridges, warnings })
             }
         }
@@ -411,7 +414,9 @@ impl Config {
             let rule = "it was printed for people, without the secret: set that here";
             return Err(value_error(key, sections::HIDDEN, rule));
         }
-        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
+        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge)
+            .or_else(|| KafkaConfig::fault_of(&self.kafka, &self.bridge))
+        {
             return Err(value_error(key, value, rule));
         }
         if let Some((key, value, rule)) = self.log.fault() {
@@ -440,9 +445,12 @@ impl Config {
     /// A secret that is what is printed in its place. Verifiers and hashes of tokens have a form
     /// that this has not.
     fn hidden_secret(&self) -> Option<&'static str> {
-        let mut passwords = self.bridge.iter().filter_map(|bridge| bridge.password.as_deref());
-        if passwords.any(|it| it == sections::HIDDEN) {
+        let is_hidden = |password: &Option<String>| password.as_deref() == Some(sections::HIDDEN);
+        if self.bridge.iter().any(|bridge| is_hidden(&bridge.password)) {
             return Some("bridge.password");
+        }
+        if self.kafka.iter().any(|sink| is_hidden(&sink.password)) {
+            return Some("kafka.password");
         }
         let mut headers = self.auth.http.iter().flat_map(|http| http.headers.values());
         headers.any(|it| it == sections::HIDDEN).then_some("auth.http.headers")

@@ -96,7 +96,7 @@ pub struct Server {
     spoken: Vec<String>,
     addresses: Vec<SocketAddr>,
     doors: Doors,
-    bridges: Vec<weir_bridge::Settings>,
+    bridges: Vec<weir_bridge::Task>,
     warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,

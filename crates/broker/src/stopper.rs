@@ -36,7 +36,7 @@ impl Asked {
     /// Writes how each bridge is to the log.
     fn log_bridges(&self) {
         for state in self.bridges.states() {
-            let BridgeState { name, remote, is_connected, last_error, counts } = state;
+            let BridgeState { name, remote, is_connected, last_error, counts, .. } = state;
             tracing::info!(
                 bridge = name,
                 remote,

@@ -73,6 +73,7 @@ pub const SECTIONS: &[Section] = &[
         the queue that there is. The queue of one that is gone stays if messages wait in it, and \
         the log says how many.",
     ),
+    restart("kafka", "Each has a thread, and connections to the brokers of its cluster."),
     live("sys", "At once. Figures that are not published any more are taken back."),
     restart("control", "It is served already, and maybe to whoever asks for the reload."),
     secret("control.token", "The next request."),

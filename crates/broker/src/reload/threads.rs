@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use weir_access::Asker;
-use weir_bridge::{Bridges, Settings};
+use weir_bridge::{Bridges, Task};
 use weir_control::{Control, REQUESTS_MAX, Server, Setup, SysBook};
 use weir_core::Voucher;
 use weir_reactor::{Joint, ToOutside, outside_later};
@@ -113,7 +113,7 @@ impl Threads {
     /// It is the last that can fail.
     fn start_bridges(
         &mut self,
-        all: Vec<Settings>,
+        all: Vec<Task>,
         mesh: &Mesh,
         started: &mut Started,
     ) -> io::Result<()> {

@@ -212,7 +212,12 @@ fn it_is_served_over_tls() {
     ));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority.file()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     let name = "localhost".try_into().unwrap();
     let tls = ClientConnection::new(Arc::new(config), name).unwrap();
     let stream = StreamOwned::new(tls, served.connect());

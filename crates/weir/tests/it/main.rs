@@ -35,6 +35,8 @@ mod flaws;
 mod flow;
 mod flow_beside;
 mod flow_kill;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod kept;
 mod kept_api;
 mod listeners;
