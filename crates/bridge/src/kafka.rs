@@ -10,8 +10,10 @@ mod fault;
 mod lanes;
 mod record;
 mod settings;
+mod sink;
 mod tap;
 mod worker;
 
 pub use settings::{Batch, KafkaSasl, KafkaSettings, KafkaTopic, Mechanism, RecordKey};
-pub(crate) use worker::run;
+pub(crate) use sink::Sink;
+use worker::run;

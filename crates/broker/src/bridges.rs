@@ -17,24 +17,24 @@ pub use kafka::{KafkaConfig, KafkaKey, KafkaMechanism, KafkaTopicConfig};
 use crate::letter::{Carried, Letter};
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
-use weir_bridge::{Bridges, Inlet, Task};
-use weir_reactor::{Mailbox, Moved, Outside, outside};
+use std::sync::{Mutex, PoisonError};
+use weir_bridge::{Inlet, Task};
+use weir_reactor::{Address, Joint, Moved, Outside, outside_later};
 
-/// Connections of bridges that a shard has not taken yet.
+/// Connections of bridges that the shard has not taken yet.
 const LETTERS_MAX: usize = 64;
 
-/// The shard that gets them: it hands each on to the one that has its session.
-const FIRST_SHARD: usize = 0;
-
-/// The way in of all bridges.
+/// The way in of all bridges: to one shard, which hands each on to the one that has its session.
 #[derive(Debug)]
 pub(crate) struct Way(Mutex<Outside<Letter, ()>>);
 
 impl Way {
-    pub(crate) fn new(mailboxes: &mut [Mailbox<Letter>]) -> io::Result<Self> {
-        let (letters, _) = outside(mailboxes, LETTERS_MAX)?;
-        Ok(Self(Mutex::new(letters)))
+    /// To this shard, with what that is to join.
+    pub(crate) fn to(shard: Address) -> io::Result<(Self, Joint<Letter>)> {
+        let (letters, ends) = outside_later(&[shard], LETTERS_MAX)?;
+        let joint = ends.into_iter().next().map(|(_, joint)| joint);
+        let joint = joint.ok_or_else(|| io::Error::other("there is no shard"))?;
+        Ok((Self(Mutex::new(letters)), joint))
     }
 }
 
@@ -44,7 +44,7 @@ impl Inlet for Way {
         let letter = Letter::Connection(Carried::own(Moved::try_from(theirs)?));
         let mut letters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |_| io::Error::other("it has no room for one more connection now");
-        letters.send(FIRST_SHARD, letter).map_err(full)?;
+        letters.send(0, letter).map_err(full)?;
         Ok(ours)
     }
 }
@@ -62,15 +62,4 @@ pub(crate) fn tasks(
     #[cfg(not(feature = "kafka"))]
     let _ = sinks;
     tasks.collect()
-}
-
-/// Starts the bridges, if there are some. `prepared` is called once they miss nothing any more.
-pub(crate) fn start(
-    all: Vec<Task>,
-    way: Option<Way>,
-    prepared: impl FnOnce() + Send + Sync + 'static,
-) -> io::Result<Option<Bridges>> {
-    let Some(way) = way else { return Ok(None) };
-    let inlet: Arc<dyn Inlet> = Arc::new(way);
-    Bridges::start(all, &inlet, prepared).map(Some)
 }

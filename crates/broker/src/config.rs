@@ -358,7 +358,9 @@ impl Config {
         self.check_values()?;
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
         warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
-        let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        warnings.extend(self.unproven_readers());
+        let (doors, mut access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        access.policy = self.sys.limit(access.policy);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
@@ -368,6 +370,11 @@ impl Config {
                 Ok(Opened { access, doors, bridges, warnings })
             }
         }
+    }
+
+    /// It, as a file has it, for people: what is secret in it is `***`.
+    pub fn shown(&self) -> String {
+        sections::shown(self)
     }
 
     /// Bans that were added while a broker ran.
@@ -403,6 +410,10 @@ impl Config {
         if let Some((key, value, rule)) = self.control.fault() {
             return Err(value_error(key, value, rule));
         }
+        if let Some(key) = self.hidden_secret() {
+            let rule = "it was printed for people, without the secret: set that here";
+            return Err(value_error(key, sections::HIDDEN, rule));
+        }
         if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge)
             .or_else(|| KafkaConfig::fault_of(&self.kafka, &self.bridge))
         {
@@ -421,6 +432,28 @@ impl Config {
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
+    }
+
+    /// A line where readers of `$SYS` are whoever says so.
+    fn unproven_readers(&self) -> Option<String> {
+        let is_unproven =
+            !self.sys.readers.is_empty() && !self.auth.checks_names() && self.allows_anonymous();
+        let text = "sys.readers without auth.password_file: whoever says a user name is that user";
+        is_unproven.then(|| text.to_owned())
+    }
+
+    /// A secret that is what is printed in its place. Verifiers and hashes of tokens have a form
+    /// that this has not.
+    fn hidden_secret(&self) -> Option<&'static str> {
+        let is_hidden = |password: &Option<String>| password.as_deref() == Some(sections::HIDDEN);
+        if self.bridge.iter().any(|bridge| is_hidden(&bridge.password)) {
+            return Some("bridge.password");
+        }
+        if self.kafka.iter().any(|sink| is_hidden(&sink.password)) {
+            return Some("kafka.password");
+        }
+        let mut headers = self.auth.http.iter().flat_map(|http| http.headers.values());
+        headers.any(|it| it == sections::HIDDEN).then_some("auth.http.headers")
     }
 
     /// How many shards there are.

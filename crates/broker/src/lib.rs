@@ -7,6 +7,7 @@
 mod admission;
 mod auth;
 mod bridges;
+mod cgroup;
 mod config;
 mod content;
 mod control;

@@ -47,7 +47,7 @@ pub use port::{
 pub use server::{Control, ControlError, Server, Setup};
 pub use site::Site;
 pub use socket::{SocketError, SocketFile, listen};
-pub use sys::Sys;
+pub use sys::{Sys, SysBook};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenBook, TokenHash};
 pub use traces::{TRACES_MAX, TraceEvent, TraceOf, TraceShown, TraceWish, Traced};

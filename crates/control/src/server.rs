@@ -4,7 +4,7 @@ use crate::places::GUESTS_MAX;
 use crate::port::Port;
 use crate::site::Site;
 use crate::socket::{SocketError, SocketFile, listen};
-use crate::sys::Sys;
+use crate::sys::{Sys, SysBook};
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
 use crate::tokens::{Token, TokenBook};
@@ -84,7 +84,7 @@ pub struct Server {
     tls: Option<TlsAcceptor>,
     tokens: TokenBook,
     metrics_are_open: bool,
-    sys: Option<Sys>,
+    sys: SysBook,
     has_mosquitto_names: bool,
 }
 
@@ -122,12 +122,18 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let tokens = TokenBook::new(tokens);
+        let sys = SysBook::new(sys);
         Ok(Self { runtime, socket, http, tls, tokens, metrics_are_open, sys, has_mosquitto_names })
     }
 
     /// Who may come in over TCP: they may be others while it runs.
     pub fn tokens(&self) -> TokenBook {
         self.tokens.clone()
+    }
+
+    /// What it has the broker say of itself: it may be something else while it runs.
+    pub fn sys(&self) -> SysBook {
+        self.sys.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -162,9 +168,7 @@ impl Server {
                     }
                 };
             }
-            if let Some(sys) = sys {
-                tokio::spawn(sys.publish(Arc::clone(&site.asks)));
-            }
+            tokio::spawn(sys.publish(Arc::clone(&site.asks)));
             tokio::spawn(async move {
                 // They end before this thread does.
                 if let Err(error) = site.deliver().await

@@ -42,7 +42,7 @@ impl Tap {
     pub(crate) fn new(client_id: String, topics: &[Topic]) -> Self {
         Self {
             client_id,
-            side: Side::new(Routes::from(End::Local, topics), Dialect::V5),
+            side: Side::new(Routes::from(End::Local, topics), Vec::new(), Dialect::V5),
             errand: Errand::Prepare,
             output: Output::default(),
             complaint: None,
@@ -159,7 +159,7 @@ impl Tap {
                 }
                 self.side.subscribed();
             }
-            Heard::Acknowledged { .. } | Heard::Nothing => {}
+            Heard::Acknowledged { .. } | Heard::Nothing | Heard::Unsubscribed => {}
         }
         Ok(())
     }

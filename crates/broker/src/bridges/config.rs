@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_bridge::{Dialect, Direction, Remote, Settings, Start, StateTopic, Topic};
@@ -355,6 +356,7 @@ impl BridgeConfig {
         let retry = [self.retry_ms_min, self.retry_ms_max];
         let [least, most] = retry.map(|ms| Duration::from_millis(ms.into()));
         Ok(Settings {
+            mark: self.mark(),
             name: self.name.clone(),
             remotes: self.addresses.iter().map(address).collect::<Result<_, _>>()?,
             is_round_robin: self.round_robin,
@@ -387,6 +389,23 @@ impl BridgeConfig {
             retains: self.outgoing_retain,
             topics: self.topics.iter().map(BridgeTopic::topic).collect(),
         })
+    }
+
+    /// Another number where anything in the table is another, or in a file that it names.
+    fn mark(&self) -> u64 {
+        let tls = self.tls.clone().unwrap_or_default();
+        let folder = tls.ca_folder.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let mut authorities: Vec<PathBuf> = folder.map(|entry| entry.path()).collect();
+        authorities.sort_unstable();
+        let files =
+            [&self.password_file, &tls.ca, &tls.certificate, &tls.key].into_iter().flatten();
+        let mut hasher = DefaultHasher::new();
+        toml::to_string(self).unwrap_or_default().hash(&mut hasher);
+        for file in files.chain(&authorities) {
+            // What cannot be read is an error elsewhere.
+            (file, std::fs::read(file).ok()).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 }
 

@@ -64,6 +64,14 @@ impl Shard {
         Some(self.state_of(key))
     }
 
+    /// Messages that wait for the client of this identifier, those included that were sent and are
+    /// not acknowledged; nothing if this shard does not have it.
+    pub fn waiting(&self, client_id: &str) -> Option<u64> {
+        let session = &self.clients[self.clients.find(client_id)?];
+        let (queued, _) = session.queue().map_or((0, 0), Queue::total);
+        Some(queued + session.window.in_flight().count() as u64)
+    }
+
     /// Ends the connection of a client because a person wants it: DISCONNECT 0x98 where the
     /// protocol has it. Its will is sent, and its session is kept if it outlives the connection.
     pub fn kick(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) -> Kicked {

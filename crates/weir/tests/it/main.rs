@@ -49,6 +49,7 @@ mod proxies;
 mod pub_sub;
 mod pub_sub_options;
 mod reload;
+mod reload_threads;
 mod secure;
 mod secure_bench;
 mod shell;
