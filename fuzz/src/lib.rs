@@ -4,7 +4,9 @@
 //! line in [`packet::TARGETS`]. `scripts/fuzz` makes the seeds, builds and runs them.
 
 pub mod access;
+pub mod api;
 mod auth;
+pub mod bridge;
 pub mod flow;
 pub mod frames;
 pub mod mosquitto;

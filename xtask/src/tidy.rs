@@ -72,7 +72,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Nothing of the broker, which it has a way into.
     (
         "weir-bridge",
-        &["weir-chance", "weir-wire", "weir-client", "weir-connection", "weir-reactor"],
+        &[
+            "weir-chance",
+            "weir-wire",
+            "weir-client",
+            "weir-connection",
+            "weir-reactor",
+            "weir-transport",
+        ],
     ),
     (
         "weir-pubsub",

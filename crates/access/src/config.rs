@@ -61,6 +61,15 @@ pub struct JwtConfig {
     pub claims: BTreeMap<String, String>,
 }
 
+impl JwtConfig {
+    /// Whether it lets the same clients in as another one does, whatever that says of how keys are
+    /// fetched.
+    pub fn judges_as(&self, other: &Self) -> bool {
+        let Self { refresh_s, ca_file, .. } = other.clone();
+        Self { refresh_s, ca_file, ..self.clone() } == *other
+    }
+}
+
 /// Where a token is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -126,6 +135,15 @@ pub struct HttpConfig {
     /// 3,600. 0 asks each time.
     #[serde(default = "cache_s")]
     pub cache_s: u32,
+}
+
+impl HttpConfig {
+    /// Whether it asks the same service the same as another one does, however long it waits for it
+    /// and whatever it shows of itself.
+    pub fn judges_as(&self, other: &Self) -> bool {
+        let Self { url, form, superuser_url, .. } = self;
+        (url, form, superuser_url) == (&other.url, &other.form, &other.superuser_url)
+    }
 }
 
 impl fmt::Debug for HttpConfig {

@@ -62,6 +62,11 @@ pub(crate) fn add(count: &AtomicU64) {
 }
 
 impl Counts {
+    /// An answer was taken: another client may wait.
+    pub fn answered(&self) {
+        self.auth_service_queue.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// The service has answered after this time.
     pub(crate) fn took(&self, time: Duration) {
         let us = time.as_micros() as u64;

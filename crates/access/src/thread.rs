@@ -3,6 +3,7 @@
 
 use crate::config::HttpConfig;
 use crate::counts::{Counts, add};
+use crate::lasting::Lasting;
 use crate::recent::{Digest, Digester, Recent};
 use crate::service::{NoAnswer, Question, Service};
 use crate::tokens::Checker;
@@ -15,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
 
 /// Clients that wait where no service says how many may.
 const QUEUE: u16 = 4_096;
@@ -60,23 +61,18 @@ impl<T> Clone for Asker<T> {
 pub struct Busy;
 
 impl<T> Asker<T> {
-    /// Asks; the answer comes with `tag`, and whoever has taken it calls [`Asker::answered`].
+    /// Asks; the answer comes with `tag`, and whoever has taken it calls [`Counts::answered`].
     ///
     /// # Errors
     /// Too many wait already, or the thread has ended.
     pub fn ask(&self, tag: T, by: By, question: Question) -> Result<(), Busy> {
         let before = self.counts.auth_service_queue.fetch_add(1, Ordering::Relaxed);
         if before >= self.queue_max || self.to.send(Work::Ask(tag, by, question)).is_err() {
-            self.answered();
+            self.counts.answered();
             add(&self.counts.auth_service_busy);
             return Err(Busy);
         }
         Ok(())
-    }
-
-    /// An answer was taken: another may wait.
-    pub fn answered(&self) {
-        self.counts.auth_service_queue.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Has the keys of files be these.
@@ -101,15 +97,16 @@ fn queue_max(setup: &Setup) -> u16 {
     setup.http.as_ref().map_or(QUEUE, |http| http.queue)
 }
 
-/// Starts the thread. Nobody else knows `secret`. `answer` is called there, with the tag of each
-/// question; `make_answer` makes it, and is told how many may wait.
+/// Starts the thread. `answer` is called there, with the tag of each question; `make_answer` makes
+/// it, and is told how many may wait. What was asked when the last [`Asker`] is dropped is answered
+/// still.
 ///
 /// # Errors
 /// What the system says of a thread and of what a runtime needs.
 pub fn start<T, F>(
     setup: &Setup,
     ready: Ready,
-    secret: [u8; 32],
+    lasting: &Lasting,
     make_answer: impl FnOnce(usize) -> io::Result<F>,
 ) -> io::Result<Asker<T>>
 where
@@ -119,13 +116,12 @@ where
     let mut builder = tokio::runtime::Builder::new_current_thread();
     // Names are looked up on another thread.
     let runtime = builder.enable_io().enable_time().max_blocking_threads(2).build()?;
-    let counts = Arc::<Counts>::default();
     let (to, given) = unbounded_channel();
     let queue_max = queue_max(setup);
     let answer = make_answer(queue_max.into())?;
-    let (setup, own_counts) = (setup.clone(), Arc::clone(&counts));
+    let (setup, counts, lasting) = (setup.clone(), Arc::clone(&lasting.counts), lasting.clone());
     let run = move || {
-        let desk = Rc::new(Desk::new(&setup, &ready, &secret, own_counts, answer));
+        let desk = Rc::new(Desk::new(&setup, &ready, &lasting, answer));
         LocalSet::new().block_on(&runtime, desk.serve(given));
     };
     std::thread::Builder::new().name("access".into()).spawn(run)?;
@@ -153,27 +149,22 @@ struct Desked {
 }
 
 impl<F> Desk<F> {
-    fn new(
-        setup: &Setup,
-        ready: &Ready,
-        secret: &[u8; 32],
-        counts: Arc<Counts>,
-        answer: F,
-    ) -> Self {
-        let checker = |tokens| Checker::new(tokens, secret, Arc::clone(&counts));
+    fn new(setup: &Setup, ready: &Ready, lasting: &Lasting, answer: F) -> Self {
+        let checker = |tokens| Checker::new(tokens, lasting);
         let tokens = ready.0.as_deref().map(checker);
         // It was made once to check it.
         let service = setup.http.as_ref().and_then(|config| {
             Some(Desked {
                 service: Service::new(config).ok()?,
                 places: Semaphore::new(config.pool.into()),
-                digester: Digester::new(secret),
+                digester: Digester::new(&lasting.secret),
                 known: RefCell::new(Recent::new(KNOWN_MAX)),
                 forgotten: Cell::default(),
                 said_at: Cell::default(),
                 config: config.clone(),
             })
         });
+        let counts = Arc::clone(&lasting.counts);
         Self { tokens, service, counts, answer: RefCell::new(answer) }
     }
 
@@ -183,12 +174,15 @@ impl<F> Desk<F> {
     {
         let refreshing = Rc::clone(&self);
         let refresh = tokio::task::spawn_local(async move { refreshing.refresh().await });
+        // Each has a time-out, so they all end.
+        let mut open = JoinSet::new();
         while let Some(work) = given.recv().await {
+            while open.try_join_next().is_some() {}
             match work {
                 Work::Ask(tag, by, question) => {
                     let asked = Instant::now();
                     let desk = Rc::clone(&self);
-                    tokio::task::spawn_local(async move {
+                    open.spawn_local(async move {
                         let answer = match by {
                             By::Token => desk.check(&question).await,
                             By::Service => desk.ask(&question, asked).await,
@@ -207,6 +201,7 @@ impl<F> Desk<F> {
             }
         }
         refresh.abort();
+        while open.join_next().await.is_some() {}
     }
 
     /// Has the keys of tokens be those of their address, again and again.

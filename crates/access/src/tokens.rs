@@ -2,8 +2,14 @@
 
 use crate::claims::{BadToken, Claims, identify};
 use crate::config::{JwtConfig, TokenPlace};
+<<<<<<< HEAD
 use crate::counts::{Counts, add};
+=======
+use crate::counts::add;
+use crate::http::Server;
+>>>>>>> main
 use crate::keys::{KeyError, Keys, TOKEN_BYTES_MAX, is_address};
+use crate::lasting::Lasting;
 use crate::recent::{Digester, Recent};
 use crate::rules::Names;
 use crate::service::Question;
@@ -53,11 +59,12 @@ impl Tokens {
         }
         let keys = Keys::read(config)?;
         if let Some(address) = fetched_from(config) {
+            // It may have a password in it, which is not for the log.
             uri(address)
                 .and_then(|uri| Server::new(&uri, config.ca_file.as_deref(), 0).ok())
                 .ok_or_else(|| {
                     let rule = "it is no address that can be asked, or ca_file has no authorities";
-                    KeyError::Setting(format!("jwks: {address}: {rule}"))
+                    KeyError::Setting(format!("jwks: {rule}"))
                 })?;
         }
         Ok(Self { config: config.clone(), keys })
@@ -83,25 +90,32 @@ pub(crate) struct Checker {
     source: Option<(Uri, Server)>,
     fetch: tokio::sync::Mutex<()>,
     fetched_at: Cell<Option<Instant>>,
-    counts: Arc<Counts>,
+    lasting: Lasting,
 }
 
 impl Checker {
-    pub(crate) fn new(tokens: &Tokens, secret: &[u8; 32], counts: Arc<Counts>) -> Self {
-        let config = tokens.config.clone();
+    /// Where its keys are fetched from the same address as those of the thread before, it has them.
+    pub(crate) fn new(tokens: &Tokens, lasting: &Lasting) -> Self {
+        let (config, mut keys) = (tokens.config.clone(), tokens.keys.clone());
+        if let Some((address, set)) = &*lasting.fetched()
+            && fetched_from(&config) == Some(address)
+        {
+            // It was understood before.
+            let _ = keys.set_listed(set);
+        }
         let source = fetched_from(&config).and_then(|address| {
             let uri = uri(address)?;
             let server = Server::new(&uri, config.ca_file.as_deref(), 0).ok()?;
             Some((uri, server))
         });
         Self {
-            keys: RefCell::new(tokens.keys.clone()),
+            keys: RefCell::new(keys),
             known: RefCell::new(Recent::new(KNOWN_MAX)),
-            digester: Digester::new(secret),
+            digester: Digester::new(&lasting.secret),
             source,
             fetch: tokio::sync::Mutex::default(),
             fetched_at: Cell::default(),
-            counts,
+            lasting: lasting.clone(),
             config,
         }
     }
@@ -148,19 +162,29 @@ impl Checker {
             Err(_) => Err("no answer in time".to_owned()),
             Ok(Err(fault)) => Err(fault.to_string()),
             Ok(Ok((status, _))) if !status.is_success() => Err(format!("status {status}")),
-            Ok(Ok((_, body))) => self.keys.borrow_mut().set_listed(&body),
+            Ok(Ok((_, body))) => {
+                let keys = self.keys.borrow_mut().set_listed(&body);
+                keys.inspect(|_| self.keep(body))
+            }
         };
         match read {
             Ok(keys) => {
-                add(&self.counts.keys_fetched);
+                add(&self.lasting.counts.keys_fetched);
                 // A key may have been taken out.
                 self.known.borrow_mut().clear();
                 tracing::debug!(host, keys, "fetched the keys of tokens");
             }
             Err(error) => {
-                add(&self.counts.keys_failed);
+                add(&self.lasting.counts.keys_failed);
                 tracing::warn!(host, error, "the keys of tokens cannot be fetched, and stay");
             }
+        }
+    }
+
+    /// For the next thread, if it fetches its keys from the same address.
+    fn keep(&self, set: Bytes) {
+        if let Some(address) = fetched_from(&self.config) {
+            *self.lasting.fetched() = Some((address.to_owned(), set));
         }
     }
 
@@ -176,7 +200,7 @@ impl Checker {
             Ok(identity) => Answer::Allow(Box::new(identity)),
             Err(_) if self.keys.borrow().is_empty() => Answer::Unavailable,
             Err(error) => {
-                add(&self.counts.tokens_wrong);
+                add(&self.lasting.counts.tokens_wrong);
                 let client_id = &question.client_id[..question.client_id.floor_char_boundary(128)];
                 tracing::debug!(client_id, %error, "a token lets nobody in");
                 match error {
@@ -206,10 +230,10 @@ impl Checker {
         let digest = self.digester.digest(&[token]);
         let known = self.known.borrow().get(&digest, now).cloned();
         let claims = if let Some(claims) = known {
-            add(&self.counts.tokens_known);
+            add(&self.lasting.counts.tokens_known);
             claims
         } else {
-            add(&self.counts.tokens_checked);
+            add(&self.lasting.counts.tokens_checked);
             let claims = Arc::new(self.keys.borrow().verify(token, &self.config.algorithms)?);
             self.known.borrow_mut().add(digest, Arc::clone(&claims), now + KNOWN_FOR, now);
             claims

@@ -85,6 +85,8 @@ struct Words {
 pub struct BridgeState {
     /// Its name.
     pub name: String,
+    /// Its client identifier in the own broker: that of its queue.
+    pub client_id: String,
     /// The place of the remote broker that it is connected to, or has tried last.
     pub remote: String,
     /// Whether messages are relayed at present.
@@ -123,11 +125,12 @@ impl Shared {
         change(&mut self.words.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub(crate) fn state(&self, name: &str) -> BridgeState {
+    pub(crate) fn state(&self, name: &str, client_id: &str) -> BridgeState {
         let Words { remote, last_error } =
             self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();
         BridgeState {
             name: name.to_owned(),
+            client_id: client_id.to_owned(),
             remote,
             is_connected: self.is_connected.load(Ordering::Relaxed),
             last_error,

@@ -15,7 +15,7 @@ mod greeting;
 use crate::counts::{Count, Shared};
 use crate::hops::{HOPS_MAX, pass_on};
 use crate::settings::{Dialect, Settings, Start};
-use crate::side::{Port, QOS_MAX, Side};
+use crate::side::{Port, QOS_MAX, Side, Stale};
 use crate::topics::{End, Routes};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,6 +79,27 @@ pub(crate) enum Broken {
     Protocol(ClientError),
 }
 
+impl Broken {
+    /// As a sentence about who is at the other end.
+    pub(crate) fn said_of(&self, who: &str) -> String {
+        let named = |reason: &ReasonCode, why: &Option<String>| {
+            weir_connection::named(*reason, why.as_deref())
+        };
+        match self {
+            Self::Refused(reason, why) => {
+                format!("{who} refused the connection: {}", named(reason, why))
+            }
+            Self::Disconnected(reason, why) => {
+                format!("{who} ended the connection: {}", named(reason, why))
+            }
+            Self::NotNow(reason, why) => {
+                format!("{who} does not take a message now: {}", named(reason, why))
+            }
+            Self::Protocol(error) => format!("{who}: {error}"),
+        }
+    }
+}
+
 /// Two clients, and what goes from one to the other.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -125,12 +146,13 @@ impl<P: Port> Sink for Out<'_, P> {
 }
 
 impl Relay {
-    pub(crate) fn new(settings: Arc<Settings>, shared: Arc<Shared>) -> Self {
+    /// One that takes back what is `stale` where it is connected.
+    pub(crate) fn new(settings: Arc<Settings>, shared: Arc<Shared>, stale: Stale) -> Self {
         let dialect = settings.dialects.first().copied().unwrap_or(Dialect::V5);
         let routes = |end| Routes::from(end, &settings.topics);
         Self {
-            local: Side::new(routes(End::Local), Dialect::V5),
-            remote: Side::new(routes(End::Remote), dialect),
+            local: Side::new(routes(End::Local), stale.local, Dialect::V5),
+            remote: Side::new(routes(End::Remote), stale.remote, dialect),
             settings,
             shared,
             dialect,
@@ -143,6 +165,11 @@ impl Relay {
             properties: PropertiesBuf::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// It is over: what is still stale.
+    pub(crate) fn into_stale(self) -> Stale {
+        Stale { local: self.local.stale, remote: self.remote.stale }
     }
 
     pub(crate) fn take_news(&mut self) -> Option<News> {
@@ -282,6 +309,7 @@ impl Relay {
                 self.connected(end, session_present, limits, now_us, port);
             }
             Heard::Refused(reason) => self.refused(end, reason, why),
+            Heard::Unsubscribed => self.subscribed(end, &[], None, now_us, port),
             Heard::Subscribed(codes) => self.subscribed(end, &codes, why.as_deref(), now_us, port),
             Heard::Acknowledged { tag, reason } => {
                 self.acknowledged(end, tag, (reason, why), now_us, port);

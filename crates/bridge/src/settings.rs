@@ -76,6 +76,8 @@ pub struct Remote {
 /// One bridge; checked, so that encoding it cannot fail.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Another one where anything else is different, or a file that it was made of.
+    pub mark: u64,
     /// For the log, and for whoever asks.
     pub name: String,
     /// The places of the remote broker: the next is tried where one does not answer.

@@ -1,9 +1,9 @@
 //! A bridge's client at one end: what it has asked for there, and what may be sent to it.
 
 use crate::settings::Dialect;
-use crate::topics::{End, Routes};
+use crate::topics::{End, Routes, Topic};
 use weir_client::{Client, ServerLimits, Sink, Sources};
-use weir_wire::packet::{RetainHandling, SubscribeBuf, SubscriptionOptions};
+use weir_wire::packet::{RetainHandling, SubscribeBuf, SubscriptionOptions, UnsubscribeBuf};
 use weir_wire::{Properties, QoS};
 
 /// With which QoS messages are relayed at most. A client that has lost what it knew of messages of
@@ -23,6 +23,36 @@ pub(crate) trait Port {
     fn pending(&self, end: End) -> usize;
 }
 
+/// What the sessions at both ends may have subscribed to, and is not wanted any more.
+#[derive(Debug, Default)]
+pub(crate) struct Stale {
+    pub(crate) local: Vec<String>,
+    pub(crate) remote: Vec<String>,
+}
+
+impl Stale {
+    /// What these topics subscribe to.
+    pub(crate) fn add(&mut self, topics: &[Topic]) {
+        let Self { local, remote } = self;
+        for (end, stale) in [(End::Local, local), (End::Remote, remote)] {
+            let routes = Routes::from(end, topics);
+            stale.extend(routes.filters().into_iter().map(|(filter, _)| filter.to_owned()));
+            stale.sort_unstable();
+            stale.dedup();
+        }
+    }
+
+    /// What these topics subscribe to is wanted.
+    pub(crate) fn take_out(&mut self, topics: &[Topic]) {
+        let Self { local, remote } = self;
+        for (end, stale) in [(End::Local, local), (End::Remote, remote)] {
+            let routes = Routes::from(end, topics);
+            let wanted = routes.filters();
+            stale.retain(|filter| wanted.iter().all(|(other, _)| other != filter));
+        }
+    }
+}
+
 /// The client at one end.
 #[derive(Debug)]
 pub(crate) struct Side {
@@ -33,9 +63,12 @@ pub(crate) struct Side {
     pub(crate) routes: Routes,
     /// As the CONNACK said it last.
     pub(crate) limits: ServerLimits,
+    /// What the session may have subscribed to, and is not wanted any more.
+    pub(crate) stale: Vec<String>,
     /// The broker has acknowledged the subscriptions of the session that it had last.
     is_subscribed: bool,
-    subacks_due: usize,
+    /// SUBACK and UNSUBACK.
+    acks_due: usize,
     /// The client is connected, and subscribed if there is something to subscribe to.
     pub(crate) is_ready: bool,
     /// There was no room for a message: it and all after it are left to this broker.
@@ -43,14 +76,15 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(routes: Routes, dialect: Dialect) -> Self {
+    pub(crate) fn new(routes: Routes, stale: Vec<String>, dialect: Dialect) -> Self {
         Self {
             client: Client::new(dialect.version()),
             sources: Sources::default(),
             routes,
             limits: ServerLimits::NONE,
+            stale,
             is_subscribed: false,
-            subacks_due: 0,
+            acks_due: 0,
             is_ready: false,
             is_deferring: false,
         }
@@ -61,10 +95,11 @@ impl Side {
         self.client.closed();
         self.client.forget_open();
         self.sources.forget();
-        (self.subacks_due, self.is_ready, self.is_deferring) = (0, false, false);
+        (self.acks_due, self.is_ready, self.is_deferring) = (0, false, false);
     }
 
-    /// Writes SUBSCRIBE for all filters, unless the broker has what this process asked for.
+    /// Writes UNSUBSCRIBE for what is stale, and SUBSCRIBE for all filters, unless the broker has
+    /// what this process asked for.
     pub(crate) fn subscribe(
         &mut self,
         dialect: Dialect,
@@ -72,8 +107,12 @@ impl Side {
         now_us: u64,
         out: &mut impl Sink,
     ) {
+        if !session_present {
+            self.stale.clear();
+        }
+        self.unsubscribe(now_us, out);
         if session_present && self.is_subscribed || self.routes.is_empty() {
-            self.is_ready = true;
+            self.is_ready = self.acks_due == 0;
             return;
         }
         self.is_subscribed = false;
@@ -96,15 +135,27 @@ impl Side {
                 );
             }
             self.client.subscribe_with(&packet, Properties::EMPTY, now_us, out);
-            self.subacks_due += 1;
+            self.acks_due += 1;
         }
     }
 
-    /// A SUBACK came. Says whether it was the last.
+    fn unsubscribe(&mut self, now_us: u64, out: &mut impl Sink) {
+        for filters in self.stale.chunks(FILTERS_MAX) {
+            let mut packet = UnsubscribeBuf::new();
+            filters.iter().for_each(|filter| packet.push(filter));
+            self.client.unsubscribe_with(&packet, Properties::EMPTY, now_us, out);
+            self.acks_due += 1;
+        }
+    }
+
+    /// A SUBACK or UNSUBACK came. Says whether it was the last.
     pub(crate) fn subscribed(&mut self) -> bool {
-        self.subacks_due = self.subacks_due.saturating_sub(1);
-        self.is_subscribed = self.subacks_due == 0;
-        self.is_ready = self.is_subscribed;
+        self.acks_due = self.acks_due.saturating_sub(1);
+        self.is_ready = self.acks_due == 0;
+        self.is_subscribed = self.is_ready && !self.routes.is_empty();
+        if self.is_ready {
+            self.stale.clear();
+        }
         self.is_ready
     }
 

@@ -119,14 +119,19 @@ impl Routes {
         filters
     }
 
-    /// Writes what a topic is called at the other end, by the first route that it takes; nothing
-    /// if there is none.
-    pub(crate) fn map(&self, topic: &str, there: &mut String) -> Option<()> {
-        let takes = |route: &&Route| {
+    /// The first route that a topic takes.
+    pub(crate) fn find(&self, topic: &str) -> Option<usize> {
+        let takes = |route: &Route| {
             let filter = TopicFilter { group: None, filter: &route.filter };
             topic.starts_with(&route.prefix) && filter.matches(topic)
         };
-        let route = self.0.iter().find(takes)?;
+        self.0.iter().position(takes)
+    }
+
+    /// Writes what a topic is called at the other end, by the first route that it takes; nothing
+    /// if there is none.
+    pub(crate) fn map(&self, topic: &str, there: &mut String) -> Option<()> {
+        let route = &self.0[self.find(topic)?];
         there.clear();
         there.push_str(&route.prefix_there);
         there.push_str(&topic[route.prefix.len()..]);

@@ -5,19 +5,28 @@ use crate::backoff::{Backoff, Turn};
 use crate::counts::Shared;
 use crate::relay::{Broken, Errand, News, Relay};
 use crate::settings::{Dialect, Remote, Settings, Start};
-use crate::side::Port;
+use crate::side::{Port, Stale};
 use crate::topics::End;
 use crate::{Inlet, Prepared};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_connection::{ANSWER_MAX_US, Carried, Connection, Error, Policy, named, until};
+use weir_connection::{ANSWER_MAX_US, Carried, Connection, Error, Policy, until};
 use weir_reactor::{Closed, Handler, Io, Moved, Reactor, Token, Transport, Waker, now_us};
 use weir_wire::ReasonCode;
 
 /// How often the first place is tried while another is in use.
 const FIRST_AGAIN_US: u64 = 30_000_000;
+
+/// What a bridge is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// To relay, until the end is asked for.
+    Relay,
+    /// To take its subscriptions in the local broker back, once, as far as that is possible now.
+    Leave,
+}
 
 /// What a bridge does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +49,9 @@ pub(crate) struct Worker<'a> {
     shared: &'a Shared,
     is_stopping: &'a AtomicBool,
     inlet: &'a dyn Inlet,
+    job: Job,
+    /// It has done its job.
+    is_done: bool,
     relay: Relay,
     phase: Phase,
     /// Whether its session in the local broker has been made.
@@ -108,6 +120,7 @@ impl<'a> Worker<'a> {
         shared: &'a Arc<Shared>,
         is_stopping: &'a AtomicBool,
         (inlet, prepared): (&'a dyn Inlet, Arc<Prepared>),
+        (job, stale): (Job, Stale),
     ) -> Self {
         // A hasher of the standard library has keys that nobody knows.
         let seed = RandomState::new().hash_one(&settings.name);
@@ -116,7 +129,9 @@ impl<'a> Worker<'a> {
             shared,
             is_stopping,
             inlet,
-            relay: Relay::new(Arc::clone(settings), Arc::clone(shared)),
+            job,
+            is_done: false,
+            relay: Relay::new(Arc::clone(settings), Arc::clone(shared), stale),
             phase: Phase::Prepare,
             is_prepared: false,
             prepared: Some(prepared),
@@ -133,14 +148,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Runs until the end is asked for.
+    /// Runs until the end is asked for, or the job is done. Says what is still stale.
     ///
     /// # Errors
     /// What the system says of the thread's reactor.
-    pub(crate) fn run(mut self, waker: Waker) -> std::io::Result<()> {
+    pub(crate) fn run(mut self, waker: Waker) -> std::io::Result<Stale> {
         let mut reactor = Reactor::with_waker(waker)?;
         self.open_local(reactor.io(), Errand::Prepare);
-        while !self.is_stopping.load(Ordering::Acquire) {
+        while !self.is_over() {
             self.react(reactor.io());
             let wait = self.poll_timeout().map(until);
             reactor.turn(wait, &mut self)?;
@@ -150,7 +165,11 @@ impl<'a> Worker<'a> {
         while reactor.io().connections() > 0 {
             reactor.turn(None, &mut self)?;
         }
-        Ok(())
+        Ok(self.relay.into_stale())
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_done || self.is_stopping.load(Ordering::Acquire)
     }
 
     fn place(&self) -> &'a Remote {
@@ -268,7 +287,7 @@ impl<'a> Worker<'a> {
                 self.phase = Phase::Rest { until_us: u64::MAX };
             }
             News::Broken(end, broken) => {
-                let text = self.text_of(end, broken);
+                let text = self.text_of(end, &broken);
                 self.lost(io, &text);
             }
             News::Full => {
@@ -285,7 +304,10 @@ impl<'a> Worker<'a> {
             Phase::Prepare => {
                 (self.is_prepared, self.prepared) = (true, None);
                 self.leave_local(io);
-                self.begin(io);
+                match self.job {
+                    Job::Relay => self.begin(io),
+                    Job::Leave => self.is_done = true,
+                }
             }
             Phase::Connect => {
                 let now_us = now_us();
@@ -333,23 +355,12 @@ impl<'a> Worker<'a> {
         self.open_remote(io);
     }
 
-    fn text_of(&self, end: End, broken: Broken) -> String {
+    fn text_of(&self, end: End, broken: &Broken) -> String {
         let who = match end {
             End::Local => "the own broker".to_owned(),
             End::Remote => self.place().address.to_string(),
         };
-        match broken {
-            Broken::Refused(reason, why) => {
-                format!("{who} refused the connection: {}", named(reason, why.as_deref()))
-            }
-            Broken::Disconnected(reason, why) => {
-                format!("{who} ended the connection: {}", named(reason, why.as_deref()))
-            }
-            Broken::NotNow(reason, why) => {
-                format!("{who} does not take a message now: {}", named(reason, why.as_deref()))
-            }
-            Broken::Protocol(error) => format!("{who}: {error}"),
-        }
+        broken.said_of(&who)
     }
 
     /// The connection to the remote broker has ended by itself, or never came about.
@@ -394,6 +405,11 @@ impl<'a> Worker<'a> {
     /// Waits before it tries again.
     fn rest(&mut self, error: &str) {
         self.prepared = None;
+        if self.job == Job::Leave {
+            tracing::warn!(bridge = self.settings.name, "{error}; its subscriptions stay");
+            self.is_done = true;
+            return;
+        }
         let rest = self.backoff.rest();
         self.shared.failed(&self.place().address.to_string(), error);
         let again_ms = rest.as_millis();
@@ -554,7 +570,7 @@ impl Handler for Worker<'_> {
     }
 
     fn turn_end(&mut self, io: &mut Io) {
-        if self.is_stopping.load(Ordering::Acquire) {
+        if self.is_over() {
             return;
         }
         self.react(io);

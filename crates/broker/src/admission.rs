@@ -77,7 +77,8 @@ pub struct ProcessLimits {
     pub flapping_connects_per_minute_max: u32,
     /// How long an address or a client is banned that the two bounds above are for.
     pub ban_s: u32,
-    /// Resident memory of the process. 0 is three quarters of the host's.
+    /// Resident memory of the process. 0 is three quarters of the host's, or of what the process's
+    /// control groups let it have, as those of a container do.
     ///
     /// Near it nothing is taken that has to be kept: new sessions, retained messages, messages that
     /// would wait for a subscriber, subscriptions: 0x97. At it, connections are cut at accept, but
@@ -247,12 +248,14 @@ impl AdmissionControl {
     }
 
     /// Goes by other bounds from now on. Who is counted is counted on.
-    pub(crate) fn set_limits(&mut self, limits: ProcessLimits) {
+    pub(crate) fn set_limits(&mut self, limits: ProcessLimits, share_percent: u8) {
         self.guesses.set(limits.wrong_passwords_max(), limits.ban_s);
         self.flapping.set(limits.flapping_connects_per_minute_max, limits.ban_s);
-        if limits.connects_per_second_max != self.limits.connects_per_second_max {
-            self.rate = Rate::new(limits.connects_per_second_max, self.share_percent);
+        let rate = (limits.connects_per_second_max, share_percent);
+        if rate != (self.limits.connects_per_second_max, self.share_percent) {
+            self.rate = Rate::new(rate.0, rate.1);
         }
+        self.share_percent = share_percent;
         self.limits = limits;
     }
 
@@ -776,6 +779,17 @@ mod tests {
         assert_eq!(admission.admit(at(1), OTHER, Carrier::Tcp, false, at_s(4)), Admission::Serve);
         assert_eq!(admission.admit(at(2), FAR, Carrier::Tcp, false, at_s(303)), Admission::Serve);
         assert_eq!((admission.stats.passwords_guessed_banned, admission.stats.banned), (1, 2));
+    }
+
+    #[test]
+    fn another_share_of_one_address_holds_at_once() {
+        let mut admission = admission(8, 0, 0);
+        assert_eq!(served(&mut admission, 0..8, FAR, Micros(0)), 6);
+        let limits = admission.limits.clone();
+        admission.set_limits(limits.clone(), 100);
+        assert_eq!(served(&mut admission, 8..16, FAR, Micros(0)), 2);
+        admission.set_limits(limits, 50);
+        assert_eq!(served(&mut admission, 16..24, FAR, Micros(0)), 0);
     }
 
     #[test]

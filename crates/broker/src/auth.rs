@@ -38,7 +38,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use waits::Waits;
-use weir_access::{By, HttpConfig, JwtConfig, Setup, is_open_to_others};
+use weir_access::{By, Counts, HttpConfig, JwtConfig, Setup, is_open_to_others};
 use weir_core::{AuthRequest, AuthStep, ConnKey, Micros, Verdict};
 use weir_wire::ReasonCode;
 
@@ -184,6 +184,8 @@ pub(crate) struct Authenticator {
     checks_passwords: bool,
     /// To where tokens are checked and the service is asked, if there is one of them.
     access: Option<AccessWay>,
+    /// What came of that, if there is or was one of them.
+    access_counts: Option<Arc<Counts>>,
     /// Who waits for one of the two.
     waits: Waits,
 }
@@ -220,21 +222,30 @@ impl Authenticator {
             secret,
             checks_passwords: hasher.is_some(),
             hasher,
+            access_counts: access.as_ref().map(AccessWay::counts),
             access,
             waits,
         }
     }
 
     /// Goes by another configuration from now on. Exchanges that have begun go on as they began.
-    pub(crate) fn set(&mut self, config: &AuthConfig, allow_anonymous: bool) {
+    pub(crate) fn set(&mut self, config: &AuthConfig, allow_anonymous: bool, share_percent: u8) {
         (self.users, self.shown) = verifiers(config);
         self.allow_anonymous = allow_anonymous;
+        self.waits.set_share(share_percent);
         self.checks_passwords = config.password_file.is_some();
     }
 
     /// Passwords are checked from now on, by this way.
     pub(crate) fn set_hasher(&mut self, hasher: HasherWay) {
         self.hasher = Some(hasher);
+    }
+
+    /// Tokens are checked and the service is asked by this way from now on, or not any more. Who
+    /// was asked before answers still.
+    pub(crate) fn set_access(&mut self, access: Option<AccessWay>) {
+        self.access_counts = access.as_ref().map(AccessWay::counts).or(self.access_counts.take());
+        self.access = access;
     }
 
     /// One step of one client from `peer`. Whatever is wrong is refused; nothing is told of why. No
@@ -304,8 +315,8 @@ impl Authenticator {
     /// A token was checked, or the service has answered.
     pub(crate) fn answered(&mut self, answered: &Answered, now: Micros) -> Verdict {
         self.waits.answered(answered.peer);
-        let verdict = self.access.as_ref().map(|access| access.answered(answered, now));
-        verdict.unwrap_or(Verdict::Refuse(ReasonCode::ServerUnavailable))
+        self.access_counts.iter().for_each(|counts| counts.answered());
+        answered.verdict(now)
     }
 
     /// The transport of a connection has shown that its peer is this user.
@@ -347,8 +358,8 @@ impl Authenticator {
     }
 
     /// What tokens and the service came to so far, on all threads.
-    pub(crate) fn access_counts(&self) -> Option<Arc<weir_access::Counts>> {
-        self.access.as_ref().map(AccessWay::counts)
+    pub(crate) fn access_counts(&self) -> Option<Arc<Counts>> {
+        self.access_counts.clone()
     }
 
     /// The connection is over.

@@ -18,7 +18,7 @@ pub use sections::{SECTIONS, Section};
 
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
-use crate::bridges::BridgeConfig;
+use crate::bridges::{self, BridgeConfig, KafkaConfig};
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
@@ -82,6 +82,10 @@ pub struct Config {
     /// [bridges.md](bridges.md).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bridge: Vec<BridgeConfig>,
+    /// Messages that go to Kafka, a table for each cluster: [kafka.md](kafka.md). A program that is
+    /// built without the feature `kafka` refuses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kafka: Vec<KafkaConfig>,
     /// What the broker says of what it does.
     #[serde(skip_serializing_if = "LogConfig::is_default")]
     pub log: LogConfig,
@@ -108,6 +112,7 @@ impl Default for Config {
             share: SharePolicy::default(),
             flow: FlowRules::default(),
             bridge: Vec::new(),
+            kafka: Vec::new(),
             log: LogConfig::default(),
             control: ControlConfig::default(),
             sys: SysConfig::default(),
@@ -272,8 +277,8 @@ pub(crate) struct Opened {
     pub(crate) access: Access,
     /// What is spoken by each of [`Config::addresses`].
     pub(crate) doors: Doors,
-    /// What relays to other brokers.
-    pub(crate) bridges: Vec<weir_bridge::Settings>,
+    /// What relays to other brokers, and to Kafka.
+    pub(crate) bridges: Vec<weir_bridge::Task>,
     /// What is odd about them, and about the rest.
     pub(crate) warnings: Vec<String>,
 }
@@ -354,18 +359,23 @@ impl Config {
         self.check_values()?;
         let mut warnings: Vec<String> = self.auth.warnings().chain(self.flow.warnings()).collect();
         warnings.extend(self.bridge.iter().flat_map(BridgeConfig::warnings));
-        let (doors, access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        warnings.extend(self.unproven_readers());
+        let (doors, mut access) = (self.doors(&mut warnings)?, self.auth.read_files()?);
+        access.policy = self.sys.limit(access.policy);
         let is_said = self.auth.allow_anonymous.is_some() || self.auth.names_users();
         match self.places_for_all()?.first() {
             Some(place) if !is_said => Err(value_error("listen", place, UNASKED)),
             _ => {
-                let bridges =
-                    self.bridge.iter().map(BridgeConfig::settings).collect::<Result<_, _>>();
-                let bridges =
-                    bridges.map_err(|(key, value, rule)| value_error(key, value, rule))?;
+                let bridges = bridges::tasks(&self.bridge, &self.kafka)
+                    .map_err(|(key, value, rule)| value_error(key, value, rule))?;
                 Ok(Opened { access, doors, bridges, warnings })
             }
         }
+    }
+
+    /// It, as a file has it, for people: what is secret in it is `***`.
+    pub fn shown(&self) -> String {
+        sections::shown(self)
     }
 
     /// Bans that were added while a broker ran.
@@ -401,7 +411,13 @@ impl Config {
         if let Some((key, value, rule)) = self.control.fault() {
             return Err(value_error(key, value, rule));
         }
-        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge) {
+        if let Some(key) = self.hidden_secret() {
+            let rule = "it was printed for people, without the secret: set that here";
+            return Err(value_error(key, sections::HIDDEN, rule));
+        }
+        if let Some((key, value, rule)) = BridgeConfig::fault_of(&self.bridge)
+            .or_else(|| KafkaConfig::fault_of(&self.kafka, &self.bridge))
+        {
             return Err(value_error(key, value, rule));
         }
         if let Some((key, value, rule)) = self.log.fault() {
@@ -417,6 +433,28 @@ impl Config {
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
+    }
+
+    /// A line where readers of `$SYS` are whoever says so.
+    fn unproven_readers(&self) -> Option<String> {
+        let is_unproven =
+            !self.sys.readers.is_empty() && !self.auth.checks_names() && self.allows_anonymous();
+        let text = "sys.readers without auth.password_file: whoever says a user name is that user";
+        is_unproven.then(|| text.to_owned())
+    }
+
+    /// A secret that is what is printed in its place. Verifiers and hashes of tokens have a form
+    /// that this has not.
+    fn hidden_secret(&self) -> Option<&'static str> {
+        let is_hidden = |password: &Option<String>| password.as_deref() == Some(sections::HIDDEN);
+        if self.bridge.iter().any(|bridge| is_hidden(&bridge.password)) {
+            return Some("bridge.password");
+        }
+        if self.kafka.iter().any(|sink| is_hidden(&sink.password)) {
+            return Some("kafka.password");
+        }
+        let mut headers = self.auth.http.iter().flat_map(|http| http.headers.values());
+        headers.any(|it| it == sections::HIDDEN).then_some("auth.http.headers")
     }
 
     /// How many shards there are.

@@ -8,7 +8,6 @@ mod config;
 
 use crate::admission::{AdmissionControl, AdmissionStats};
 use crate::auth::hasher::PasswordCounts;
-use crate::bridges::client_id_of;
 use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
@@ -263,10 +262,10 @@ impl From<ShardCounters> for Counters {
 
 /// But for its queue, which its shard has.
 fn shown_bridge(state: BridgeState) -> Bridge {
-    let BridgeState { name, remote, is_connected, last_error, counts } = state;
+    let BridgeState { name, client_id, remote, is_connected, last_error, counts } = state;
     Bridge {
-        client_id: client_id_of(&name),
         name,
+        client_id,
         remote,
         connected: is_connected,
         last_error,

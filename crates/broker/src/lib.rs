@@ -7,6 +7,7 @@
 mod admission;
 mod auth;
 mod bridges;
+mod cgroup;
 mod config;
 mod content;
 mod control;
@@ -38,8 +39,8 @@ pub use auth::{
     check_passwords, check_rights, check_user_name, scram_client_final, set_password,
 };
 pub use bridges::{
-    BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion,
-    Notifications,
+    BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion, KafkaConfig,
+    KafkaKey, KafkaMechanism, KafkaTopicConfig, Notifications,
 };
 pub use config::{
     Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,

@@ -96,6 +96,14 @@ impl Log {
         }
     }
 
+    /// One origin may have another part of the lines from now on.
+    pub(crate) fn set_share(&mut self, share_percent: u8) {
+        let Self { connected, left, ended, refused, left_out, dropped, .. } = self;
+        for bound in [connected, left, ended, refused, left_out, dropped] {
+            bound.set_share(share_percent);
+        }
+    }
+
     /// Keeps the notice for whoever asks, if somebody may, and it is of a drop or a refusal.
     pub(crate) fn keep(&mut self, notice: &Notice<'_>) {
         if let Some(drops) = &mut self.drops {

@@ -1,8 +1,10 @@
 //! How much memory the process has, and whether that is near its ceiling.
 
+use crate::cgroup::memory_bytes_max;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -53,7 +55,8 @@ const LETTERS_MAX: u64 = 64 * 1024 * 1024;
 /// What the threads of a process know together of its memory.
 #[derive(Debug)]
 pub(crate) struct Ceiling {
-    bytes_max: u64,
+    /// May be another after a reload.
+    bytes_max: AtomicU64,
     /// So many threads take input, and each looks for itself.
     watchers: u64,
     /// Resident bytes at the last look of any of them.
@@ -65,26 +68,40 @@ pub(crate) struct Ceiling {
     statm: Option<File>,
     /// Bytes in letters from thread to thread.
     in_letters: AtomicU64,
-    in_letters_max: u64,
+    in_letters_max: AtomicU64,
 }
 
 impl Ceiling {
-    /// In bytes; 0 is three quarters of the host's memory.
+    /// In bytes; 0 is three quarters of what the process may have: of the host's memory, or of what
+    /// its control groups let it have.
     pub(crate) fn new(bytes_max: u64, watchers: u16) -> Self {
-        let bytes_max = match bytes_max {
-            0 => host_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
-            bytes_max => bytes_max,
-        };
-        Self {
-            bytes_max,
+        let ceiling = Self {
+            bytes_max: AtomicU64::default(),
             watchers: watchers.into(),
             bytes: AtomicU64::new(0),
             is_pressed: AtomicBool::new(false),
             trim_at: AtomicU64::new(0),
             statm: File::open("/proc/self/statm").ok(),
             in_letters: AtomicU64::new(0),
-            in_letters_max: (bytes_max / LETTERS_PART).clamp(LETTERS_MIN, LETTERS_MAX),
-        }
+            in_letters_max: AtomicU64::default(),
+        };
+        ceiling.set(bytes_max);
+        ceiling
+    }
+
+    /// It is another from now on, given as at the start. Threads see it at their next look.
+    pub(crate) fn set(&self, bytes_max: u64) {
+        let bytes_max = match bytes_max {
+            0 => available_bytes().map_or(u64::MAX, |bytes| bytes / 4 * 3),
+            bytes_max => bytes_max,
+        };
+        self.bytes_max.store(bytes_max, Relaxed);
+        let in_letters_max = (bytes_max / LETTERS_PART).clamp(LETTERS_MIN, LETTERS_MAX);
+        self.in_letters_max.store(in_letters_max, Relaxed);
+    }
+
+    fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Relaxed)
     }
 
     /// Looks. Says how much may come and go before it is worth looking again.
@@ -124,9 +141,10 @@ impl Ceiling {
     fn note(&self, bytes: u64) -> u64 {
         self.bytes.store(bytes, Relaxed);
         let is_pressed = self.is_pressed.load(Relaxed);
-        let in_hand = (self.watchers * IN_HAND_BYTES).min(self.bytes_max / IN_HAND_PART);
-        let pressed_from = (self.bytes_max / 100 * PRESSED_PERCENT).min(self.bytes_max - in_hand);
-        let released_by = self.bytes_max / 100 * (PRESSED_PERCENT - RELEASED_PERCENT);
+        let bytes_max = self.bytes_max();
+        let in_hand = (self.watchers * IN_HAND_BYTES).min(bytes_max / IN_HAND_PART);
+        let pressed_from = (bytes_max / 100 * PRESSED_PERCENT).min(bytes_max - in_hand);
+        let released_by = bytes_max / 100 * (PRESSED_PERCENT - RELEASED_PERCENT);
         let threshold = pressed_from - if is_pressed { released_by } else { 0 };
         if is_pressed != (bytes >= threshold) {
             self.is_pressed.store(!is_pressed, Relaxed);
@@ -204,7 +222,7 @@ impl Memory {
     #[inline]
     pub(crate) fn has_full_letters(&self) -> bool {
         let bytes = self.ceiling.in_letters.load(Relaxed) + self.unposted_bytes.get();
-        bytes > self.ceiling.in_letters_max
+        bytes > self.ceiling.in_letters_max.load(Relaxed)
     }
 
     /// Whether memory is short, looked at now if it is time.
@@ -223,7 +241,7 @@ impl Memory {
                 self.watch_leaving(now, &stats());
             }
             self.bytes_left.set(self.ceiling.look(now, self.unposted_bytes.get()));
-            let is_low = self.bytes().0 < self.ceiling.bytes_max / 2;
+            let is_low = self.bytes().0 < self.ceiling.bytes_max() / 2;
             self.next_at = now + Micros(if is_low { INTERVAL.0 * 10 } else { INTERVAL.0 });
         }
         let is_pressed = self.ceiling.is_pressed.load(Relaxed);
@@ -258,18 +276,21 @@ impl Memory {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes().0 >= self.ceiling.bytes_max
+        self.bytes().0 >= self.ceiling.bytes_max()
     }
 
     /// Resident bytes at the last look, and the ceiling.
     pub(crate) fn bytes(&self) -> (u64, u64) {
-        (self.ceiling.bytes.load(Relaxed), self.ceiling.bytes_max)
+        (self.ceiling.bytes.load(Relaxed), self.ceiling.bytes_max())
     }
 }
 
-fn host_bytes() -> Option<u64> {
+/// Memory that this process may have.
+fn available_bytes() -> Option<u64> {
     use procfs::Current;
-    Some(procfs::Meminfo::current().ok()?.mem_total)
+    let of_host = procfs::Meminfo::current().ok().map(|it| it.mem_total);
+    let of_groups = memory_bytes_max(Path::new("/"));
+    of_host.into_iter().chain(of_groups).min()
 }
 
 #[cfg(test)]
@@ -290,6 +311,20 @@ mod tests {
         assert!(at(910));
         assert!(!at(899));
         assert!(!at(930));
+    }
+
+    #[test]
+    fn another_ceiling_holds_at_the_next_look() {
+        let ceiling = Arc::new(Ceiling::new(1000 * MIB, 1));
+        let memory = Memory::new(ceiling.clone());
+        ceiling.note(500 * MIB);
+        assert!(!ceiling.is_pressed.load(Relaxed) && !memory.is_full());
+        ceiling.set(400 * MIB);
+        ceiling.note(500 * MIB);
+        assert!(ceiling.is_pressed.load(Relaxed) && memory.is_full());
+        ceiling.set(2000 * MIB);
+        ceiling.note(500 * MIB);
+        assert!(!ceiling.is_pressed.load(Relaxed) && !memory.is_full());
     }
 
     #[test]
@@ -345,6 +380,6 @@ mod tests {
         let mut memory = Memory::new(Arc::new(Ceiling::new(1, 1)));
         assert_eq!(memory.watch(Micros(0), Stats::default), Some(true));
         assert!(memory.is_full() && memory.bytes().0 > 100_000);
-        assert!(Ceiling::new(0, 1).bytes_max > 1_000_000);
+        assert!(Ceiling::new(0, 1).bytes_max() > 1_000_000);
     }
 }

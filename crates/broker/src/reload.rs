@@ -4,31 +4,43 @@
 
 mod letter;
 mod listening;
+mod threads;
 
 pub(crate) use letter::{ForShard, NewSettings, Reload, ReloadsSeen};
 pub(crate) use listening::{Listening, NotBound, wanted};
+pub(crate) use threads::Threads;
 
+<<<<<<< HEAD
 use crate::admission::{AdmissionControl, is_out, open as open_admission};
 use crate::auth::access::Tag;
 use crate::auth::hasher::{Book, SharedBook, open, start_later};
 use crate::config::secrets::{self, Unknown};
+=======
+use crate::admission::{AdmissionControl, open as open_admission};
+use crate::auth::hasher::open;
+>>>>>>> main
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
+use crate::control::{Answer, BanBook, Shards};
 use crate::kept_file::KeptFile;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
-use letter::{Applied, Done, Look};
+use crate::memory::Ceiling;
+use letter::{Done, Look};
 use listening::Next;
 use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_access::Asker;
-use weir_control::{ConfigChange, NotKept, Reloaded, Reread, TokenBook};
+use threads::{Relaying, Started, ends_vouched};
+use weir_access::Lasting;
+use weir_bridge::BridgeWatch;
+use weir_control::{ConfigChange, Keeper, NotKept, Reloaded, Reread, TokenBook};
+use weir_core::Partitions;
 use weir_flow::Flow;
-use weir_reactor::{Address, ListenerId, Transport, Waker};
+use weir_reactor::{Address, ListenerId, Outside, Transport, Waker};
 
 /// How long a reload waits until all shards go by it. They do so in their next turn.
 const APPLIED_MAX: Duration = Duration::from_secs(5);
@@ -56,8 +68,6 @@ pub struct Reloader(Arc<Inner>);
 struct Inner {
     /// One reload after the other, so that all shards get them in the same order.
     running: Mutex<Running>,
-    /// To the thread that checks tokens, once it runs.
-    asker: Arc<OnceLock<Asker<Tag>>>,
     admission: Arc<Mutex<AdmissionControl>>,
     tokens: Option<TokenBook>,
     to: Vec<Sender<ForShard>>,
@@ -69,7 +79,7 @@ pub(crate) struct Running {
     pub(crate) config: Config,
     pub(crate) source: Option<Source>,
     pub(crate) listening: Listening,
-    pub(crate) book: Option<SharedBook>,
+    pub(crate) threads: Threads,
     /// Nothing until the shards have their mailboxes.
     mesh: Option<Mesh>,
     /// Somebody has asked before that.
@@ -77,9 +87,38 @@ pub(crate) struct Running {
 }
 
 /// What a thread needs that comes later.
+#[derive(Clone)]
 pub(crate) struct Mesh {
     pub(crate) addresses: Vec<Address>,
     pub(crate) secret: [u8; 32],
+    pub(crate) lasting: Lasting,
+    pub(crate) ceiling: Arc<Ceiling>,
+    pub(crate) bridges: BridgeWatch,
+    pub(crate) bans: BanBook,
+    /// Of what spreads clients over shards.
+    pub(crate) seed: u64,
+    /// Of files, for the control thread.
+    pub(crate) keeper: Arc<dyn Keeper>,
+}
+
+impl Mesh {
+    /// The shards as a control thread sees them that asks by these letters.
+    pub(crate) fn shards(
+        &self,
+        letters: Outside<Letter, Answer>,
+        admission: &Arc<Mutex<AdmissionControl>>,
+    ) -> Shards {
+        let count = self.addresses.len() as u16;
+        Shards {
+            letters,
+            count,
+            partitions: Partitions::spread(count, self.seed),
+            bans: self.bans.clone(),
+            admission: Arc::clone(admission),
+            keeper: Arc::clone(&self.keeper),
+            bridges: self.bridges.clone(),
+        }
+    }
 }
 
 /// What each shard waits for.
@@ -129,8 +168,9 @@ impl Fault {
 }
 
 impl Running {
-    pub(crate) fn new(config: Config, listening: Listening, book: Option<SharedBook>) -> Self {
-        Self { config, source: None, listening, book, mesh: None, is_asked: false }
+    pub(crate) fn new(config: Config, listening: Listening) -> Self {
+        let threads = Threads::default();
+        Self { config, source: None, listening, threads, mesh: None, is_asked: false }
     }
 
     /// The configuration file.
@@ -168,17 +208,31 @@ impl Running {
     }
 }
 
+impl Running {
+    /// It is this configuration from now on, and these listeners. Returns what shards are told.
+    fn take_up(&mut self, config: Config, next: Next) -> NewSettings {
+        let has_added = !next.added.is_empty();
+        let (removed, transports) = (next.removed.clone(), next.transports.clone());
+        let doors = self.listening.set(next);
+        if has_added {
+            self.listening.spoken().for_each(|place| tracing::info!("listening on {place}"));
+        }
+        let settings = settings(&self.config, &config, (doors, transports, removed));
+        self.config = config;
+        settings
+    }
+}
+
 impl Reloader {
     pub(crate) fn new(
         running: Running,
-        asker: Arc<OnceLock<Asker<Tag>>>,
         admission: Arc<Mutex<AdmissionControl>>,
         tokens: Option<TokenBook>,
         wakers: &[Waker],
     ) -> (Self, Reloads) {
         let (to, reloads) = wakers.iter().map(|_| channel()).unzip();
         let (running, wakers) = (Mutex::new(running), wakers.to_vec());
-        (Self(Arc::new(Inner { running, asker, admission, tokens, to, wakers })), reloads)
+        (Self(Arc::new(Inner { running, admission, tokens, to, wakers })), reloads)
     }
 
     /// Has everything go by the configuration and its files as they are now. What cannot be used is
@@ -245,9 +299,16 @@ impl Reloader {
         }
     }
 
-    /// The broker is over: its listeners are gone, with the files of their sockets.
+    /// The broker is over: its listeners are gone, with the files of their sockets, and its bridges
+    /// have left.
     pub(crate) fn end(&self) {
-        self.running().listening.heard.clear();
+        let mut running = self.running();
+        running.listening.heard.clear();
+        running.mesh = None;
+        let threads = std::mem::take(&mut running.threads);
+        // They are waited for by nobody who wants the rest.
+        drop(running);
+        drop(threads);
     }
 
     pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
@@ -256,7 +317,7 @@ impl Reloader {
 }
 
 impl Inner {
-    fn reload(&self, running: &mut Running) -> Reloaded {
+    fn reload(self: &Arc<Self>, running: &mut Running) -> Reloaded {
         if running.mesh.is_none() {
             running.is_asked = true;
             let what = "everything, as soon as the broker has started".to_owned();
@@ -265,7 +326,7 @@ impl Inner {
         self.take_up(running, APPLIED_MAX)
     }
 
-    fn take_up(&self, running: &mut Running, wait_max: Duration) -> Reloaded {
+    fn take_up(self: &Arc<Self>, running: &mut Running, wait_max: Duration) -> Reloaded {
         match self.prepare(running, None) {
             Ok(prepared) => self.finish(running, prepared, wait_max),
             Err(Fault { what, error }) => Reloaded::failed(&what, error),
@@ -282,14 +343,19 @@ impl Inner {
         running.prepare(new, self.to.len())
     }
 
-    fn finish(&self, running: &mut Running, prepared: Prepared, wait_max: Duration) -> Reloaded {
+    fn finish(
+        self: &Arc<Self>,
+        running: &mut Running,
+        prepared: Prepared,
+        wait_max: Duration,
+    ) -> Reloaded {
         let changes = shown(&prepared.plan);
         log_changes(&prepared.plan);
         let read = self.read(running, &prepared);
         match self.apply(running, prepared, wait_max) {
             Ok(()) => Reloaded { read, changes },
             Err(error) => {
-                let Fault { what, error } = Fault::of_system("a thread for passwords", error);
+                let Fault { what, error } = Fault::of_system("a thread beside the shards", error);
                 Reloaded::failed(&what, error)
             }
         }
@@ -310,83 +376,108 @@ impl Inner {
         config.into_iter().chain(certificates).chain(access).collect()
     }
 
-    /// Has everything go by it. The one thing that can still fail comes first.
+    /// Has everything go by it. What can still fail comes first.
     fn apply(
-        &self,
+        self: &Arc<Self>,
         running: &mut Running,
         prepared: Prepared,
         wait_max: Duration,
     ) -> std::io::Result<()> {
-        let Prepared { plan: Plan { config, .. }, opened, next, flows, sockets } = prepared;
+        let Prepared { plan: Plan { config, .. }, mut opened, next, flows, sockets } = prepared;
+        let Running { config: old, threads, mesh, source, .. } = &mut *running;
+        let Some(mesh) = mesh else { return Ok(()) };
+        let reloader = Reloader(Arc::clone(self));
+        let mut started = threads.start((old, &config), &mut opened, mesh, &reloader)?;
+        let relaying = threads.take(&mut started);
+        mesh.ceiling.set(config.process.memory_bytes_max);
         let Opened { access, warnings, .. } = opened;
-        let hashers = self.hashers(running, access.passwords.is_some())?;
-        let (old, shards) = (&running.config, self.to.len());
         let mut gone = users_gone(old, &config);
         let passwords = access.passwords.clone().unwrap_or_default();
-        if let Some(book) = &running.book {
+        if let Some(book) = &threads.book {
             let before = open(book).replace(Arc::clone(&passwords));
             gone.extend(before.changed(&passwords).map(str::to_owned));
         }
-        self.asker.get().into_iter().for_each(|asker| asker.reload(access.keys.clone()));
-        open_admission(&self.admission).set_limits(config.process.clone());
+        if let Some(asker) = &threads.asker {
+            asker.reload(access.keys.clone());
+        }
+        let share_percent = config.limits.client_share_percent;
+        open_admission(&self.admission).set_limits(config.process.clone(), share_percent);
         if let Some(tokens) = &self.tokens {
             tokens.set(config.control.tokens());
+        }
+        if let Some(sys) = &threads.sys {
+            sys.set(config.sys.setup());
         }
         if config.auth.has_files() || old.auth != config.auth {
             tracing::info!(users_changed = gone.len(), "users and rights are read again");
         }
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        if let Some(source) = running.source.as_ref().filter(|_| old.log != config.log) {
+        if let Some(source) = source.as_ref().filter(|_| old.log != config.log) {
             (source.set_log_level)(config.log.level.as_deref());
         }
-        let has_added = !next.added.is_empty();
-        let (removed, transports) = (next.removed.clone(), next.transports.clone());
-        let doors = running.listening.set(next);
-        let asks_for_certificates = doors.iter().flatten().any(|door| door.asks_for_certificates());
-        let settings = settings(old, &config, (doors, transports, removed));
         let has_bans = old.auth.bans_file.is_some() || config.auth.bans_file.is_some();
-        let all = Arc::new(Reload {
+        let bans = has_bans.then(|| access.bans.unwrap_or_default());
+        let settings = running.take_up(config, next);
+        let asks_for_certificates =
+            settings.doors.iter().flatten().any(|door| door.asks_for_certificates());
+        let all = Reload {
             policy: access.policy,
-            bans: has_bans.then(|| access.bans.unwrap_or_default()),
+            bans,
             gone,
-            certificates: asks_for_certificates.then(|| Look::new(shards)),
+            certificates: asks_for_certificates.then(|| Look::new(self.to.len())),
             settings: Some(Box::new(settings)),
-            applied: Applied::default(),
-        });
-        if has_added {
-            running.listening.spoken().for_each(|place| tracing::info!("listening on {place}"));
-        }
-        running.config = config;
-        let mut flows = flows.map(Vec::into_iter);
-        let mut hashers = hashers.into_iter();
-        for (to, listeners) in self.to.iter().zip(sockets) {
-            let flow = flows.as_mut().and_then(Iterator::next);
-            let (all, hasher) = (Arc::clone(&all), hashers.next());
-            // A shard that has ended needs none.
-            let done = Done(Arc::clone(&all));
-            let _ = to.send(ForShard { all, listeners, flow, hasher, done });
-        }
-        self.wakers.iter().for_each(Waker::wake);
-        if !wait_max.is_zero() && !all.applied.wait(shards, wait_max) {
-            tracing::warn!("not all threads go by the new configuration yet");
+            ..Reload::default()
+        };
+        self.send(all, (flows, started, sockets), wait_max);
+        if let Some(relaying) = relaying {
+            self.settle_bridges(relaying, wait_max);
         }
         Ok(())
     }
 
-    /// Each shard's way to a hasher that begins now, because there is a file of passwords for the
-    /// first time.
-    fn hashers(&self, running: &mut Running, has_passwords: bool) -> std::io::Result<Hashers> {
-        let Some(Mesh { addresses, secret }) =
-            running.mesh.as_ref().filter(|_| has_passwords && running.book.is_none())
-        else {
-            return Ok(Vec::new());
-        };
-        let book = Book::shared(Arc::default());
-        let hashers = start_later(&book, *secret, addresses, is_out(&self.admission))?;
-        running.book = Some(book);
-        Ok(hashers)
+    /// Tells each shard, and waits until they go by it.
+    fn send(&self, all: Reload, (flows, started, sockets): Parts, wait_max: Duration) {
+        let all = Arc::new(all);
+        let mut flows = flows.map(Vec::into_iter);
+        let Started { hashers, access, joints, to_control, .. } = started;
+        let (mut hashers, mut access) = (hashers.into_iter(), access.into_iter());
+        let mut to_control = to_control.into_iter();
+        let (mut joints, mut sockets) = (joints.into_iter(), sockets.into_iter());
+        for to in &self.to {
+            let for_shard = ForShard {
+                listeners: sockets.next().unwrap_or_default(),
+                flow: flows.as_mut().and_then(Iterator::next),
+                hasher: hashers.next(),
+                access: access.next(),
+                control: to_control.next(),
+                joints: joints.next().unwrap_or_default(),
+                done: Done(Arc::clone(&all)),
+                all: Arc::clone(&all),
+            };
+            // A shard that has ended needs none.
+            let _ = to.send(for_shard);
+        }
+        self.wakers.iter().for_each(Waker::wake);
+        if !wait_max.is_zero() && !all.applied.wait(self.to.len(), wait_max) {
+            tracing::warn!("not all threads go by the new configuration yet");
+        }
+    }
+
+    /// Waits until bridges that are new are prepared. What waits in the queues of those that are
+    /// gone is known once they have ended.
+    fn settle_bridges(&self, relaying: Relaying, wait_max: Duration) {
+        if !wait_max.is_zero() {
+            relaying.wait();
+        }
+        if !relaying.gone.is_empty() {
+            let all = Reload { bridges_gone: relaying.gone, ..Reload::default() };
+            self.send(all, (None, Started::default(), Vec::new()), wait_max);
+        }
     }
 }
+
+/// What is each shard's own of a reload: rules, ways to threads, and sockets.
+type Parts = (Option<Vec<Option<Flow>>>, Started, Vec<Vec<Listener>>);
 
 /// What shards are told of the configuration, and of the listeners that it makes.
 fn settings(
@@ -396,8 +487,9 @@ fn settings(
 ) -> NewSettings {
     NewSettings {
         ends_anonymous: old.allows_anonymous() && !new.allows_anonymous(),
-        ends_named: !old.auth.checks_names() && new.auth.password_file.is_some(),
-        clears_policy: old.auth.acl_file.is_some() && new.auth.acl_file.is_none(),
+        ends_named: !old.auth.checks_names() && new.auth.checks_names(),
+        ends_vouched: ends_vouched(old, new),
+        sys: new.sys.clone(),
         allows_anonymous: new.allows_anonymous(),
         has_authentication: new.settings().features.authentication,
         limits: new.limits.clone(),
@@ -410,8 +502,6 @@ fn settings(
         removed,
     }
 }
-
-type Hashers = Vec<(crate::auth::hasher::HasherWay, weir_reactor::Joint<Letter>)>;
 
 /// Users whose verifiers in the configuration are others now, or gone.
 fn users_gone(old: &Config, new: &Config) -> BTreeSet<String> {

@@ -4,13 +4,13 @@ mod ready;
 mod watchdog;
 
 use crate::admission::{AdmissionControl, is_out};
-use crate::auth::access::{self, AccessWay, Tag};
+use crate::auth::access::{self, AccessWay};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
-use crate::bridges::{self, Way};
+use crate::bridges::Way;
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
-use crate::control::{Answer, BanBook, Shards};
+use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::keeper::Keeper;
@@ -31,14 +31,14 @@ use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_access::Asker;
-use weir_bridge::{BridgeWatch, Bridges};
+use weir_access::Lasting;
+use weir_bridge::Bridges;
 use weir_control::{REQUESTS_MAX, Setup};
 use weir_core::{Partitions, Settings, Shard, ShardId};
 use weir_flow::Flow;
-use weir_reactor::{Backend, Mailbox, ToOutside, Waker};
+use weir_reactor::{Address, Backend, Mailbox, Waker};
 
 /// Why the broker cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ pub struct Server {
     spoken: Vec<String>,
     addresses: Vec<SocketAddr>,
     doors: Doors,
-    bridges: Vec<weir_bridge::Settings>,
+    bridges: Vec<weir_bridge::Task>,
     warnings: Vec<String>,
     wakers: Vec<Waker>,
     asked: Arc<Asked>,
@@ -104,8 +104,6 @@ pub struct Server {
     control: Option<weir_control::Server>,
     lost_lines: LostLines,
     book: Option<SharedBook>,
-    /// To the thread that checks tokens and asks the service, once it runs.
-    asker: Arc<OnceLock<Asker<Tag>>>,
     admission: Arc<Mutex<AdmissionControl>>,
     reloader: Reloader,
     reloads: Reloads,
@@ -134,16 +132,16 @@ impl Server {
         let addresses = listening.heard.values().filter_map(|heard| heard.address).collect();
         let (asked, lost_lines) = (Arc::default(), LostLines::default());
         let book = access.passwords.clone().map(Book::shared);
-        let asker = Arc::<OnceLock<_>>::default();
         let admission = Arc::new(Mutex::new(AdmissionControl::new(
             config.process.clone(),
             config.limits.client_share_percent,
             [access.bans.clone().unwrap_or_default(), bans.bans()],
         )));
         let tokens = control.as_ref().map(weir_control::Server::tokens);
-        let running = Running::new(config.clone(), listening, book.clone());
-        let (reloader, reloads) =
-            Reloader::new(running, Arc::clone(&asker), Arc::clone(&admission), tokens, &wakers);
+        let mut running = Running::new(config.clone(), listening);
+        running.threads.book.clone_from(&book);
+        running.threads.sys = control.as_ref().map(weir_control::Server::sys);
+        let (reloader, reloads) = Reloader::new(running, Arc::clone(&admission), tokens, &wakers);
         Ok(Self {
             config,
             access,
@@ -159,7 +157,6 @@ impl Server {
             control,
             lost_lines,
             book,
-            asker,
             admission,
             reloader,
             reloads,
@@ -216,19 +213,14 @@ impl Server {
             .folder()
             .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
-        let (workers, shards, way, _store) = self.workers(control.is_some())?;
+        let (workers, shards, (way, mesh), _store) = self.workers(control.is_some())?;
         drop(doorman);
         let stopper = self.stopper();
-        // They relay until this is over.
-        let bridges = self.start_bridges(way, &stopper)?;
+        self.start_bridges(way, &stopper)?;
         // It answers until this is over.
-        let _control = match control.zip(shards) {
-            Some((control, mut shards)) => {
-                shards.bridges = bridges.as_ref().map(Bridges::watch).unwrap_or_default();
-                Some(control.start(shards)?)
-            }
-            None => None,
-        };
+        let _control =
+            control.zip(shards).map(|(control, shards)| control.start(shards)).transpose()?;
+        self.reloader.begin(mesh);
         let mut workers = workers.into_iter();
         let first = workers.next();
         let mut threads = Vec::new();
@@ -239,9 +231,6 @@ impl Server {
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
         watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
-        if bridges.is_none() {
-            ready::announce();
-        }
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -253,13 +242,10 @@ impl Server {
     }
 
     /// Nobody is let in whose messages the bridges would miss: the shards listen once they are
-    /// prepared.
-    fn start_bridges(
-        &mut self,
-        way: Option<Way>,
-        stopper: &Stopper,
-    ) -> std::io::Result<Option<Bridges>> {
-        self.asked.is_shut.store(way.is_some(), Ordering::Release);
+    /// prepared. They relay until the reloader ends.
+    fn start_bridges(&mut self, way: Option<Way>, stopper: &Stopper) -> std::io::Result<()> {
+        let Some(way) = way else { return Ok(ready::announce()) };
+        self.asked.is_shut.store(true, Ordering::Release);
         let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
         let open = move || {
             asked.is_shut.store(false, Ordering::Release);
@@ -268,11 +254,10 @@ impl Server {
                 ready::announce();
             }
         };
-        let bridges = bridges::start(std::mem::take(&mut self.bridges), way, open)?;
-        if let Some(bridges) = &bridges {
-            self.asked.bridges.get_or_init(|| bridges.watch());
-        }
-        Ok(bridges)
+        let mut bridges = Bridges::new(Arc::new(way), self.asked.bridges.clone());
+        bridges.set(std::mem::take(&mut self.bridges), open)?;
+        self.reloader.running().threads.bridges = Some(bridges);
+        Ok(())
     }
 
     /// What is to run.
@@ -293,14 +278,31 @@ impl Server {
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let mut mailboxes = weir_reactor::mailboxes(wakers);
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
-        let (letters, to_control) = match has_control {
-            true => self.connect_control(&mut mailboxes, seed)?,
+        let (letters, to_control): (_, Vec<_>) = match has_control {
+            true => {
+                let (letters, ends) = weir_reactor::outside(&mut mailboxes, REQUESTS_MAX)?;
+                (Some(letters), ends.into_iter().map(Some).collect())
+            }
             false => (None, wakers.iter().map(|_| None).collect()),
         };
-        let way = (!self.bridges.is_empty()).then(|| Way::new(&mut mailboxes)).transpose()?;
+        let way = self.way(&mut mailboxes)?;
         let mut hashers = self.hashers(secret, &mut mailboxes)?;
-        let mut access = self.access(secret, &mut mailboxes)?;
-        let addresses = mailboxes.iter().map(Mailbox::address).collect();
+        let lasting = Lasting::new(secret);
+        let mut access = self.access(&lasting, &mut mailboxes)?;
+        let (addresses, bridges) = (addresses(&mailboxes), asked.bridges.clone());
+        let keeper: Arc<dyn weir_control::Keeper> = Arc::new(Keeper::new(self.reloader()));
+        let (bans, ceiling_of_all) = (self.bans.clone(), Arc::clone(&ceiling));
+        let mesh = Mesh {
+            addresses,
+            secret,
+            lasting,
+            ceiling: ceiling_of_all,
+            bridges,
+            bans,
+            seed,
+            keeper,
+        };
+        let letters = letters.map(|letters| mesh.shards(letters, admission));
         let ends = mailboxes.into_iter().zip(to_control);
         let made = made.into_iter().zip(journals).zip(reloads);
         let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());
@@ -342,26 +344,7 @@ impl Server {
             let of = (waker, config.io.into());
             workers.push(Worker::new(shell, shared?, of, (asked, reloads), gather));
         }
-        self.reloader.begin(Mesh { addresses, secret });
-        Ok((workers, letters, way, generations))
-    }
-
-    fn connect_control(
-        &self,
-        mailboxes: &mut [Mailbox<Letter>],
-        seed: u64,
-    ) -> std::io::Result<ControlWays> {
-        let (letters, ends) = weir_reactor::outside(mailboxes, REQUESTS_MAX)?;
-        let shards = Shards {
-            letters,
-            count: mailboxes.len() as u16,
-            partitions: Partitions::spread(mailboxes.len() as u16, seed),
-            bans: self.bans.clone(),
-            admission: Arc::clone(&self.admission),
-            keeper: Arc::new(Keeper::new(self.reloader())),
-            bridges: BridgeWatch::default(),
-        };
-        Ok((Some(shards), ends.into_iter().map(Some).collect()))
+        Ok((workers, letters, (way, mesh), generations))
     }
 
     /// Of a shard.
@@ -396,27 +379,35 @@ impl Server {
         Ok(hasher::start(book, secret, mailboxes, is_out(&self.admission))?.into_iter())
     }
 
+    /// The way in of bridges, if there are some.
+    fn way(&self, mailboxes: &mut [Mailbox<Letter>]) -> std::io::Result<Option<Way>> {
+        let Some(first) = mailboxes.first_mut().filter(|_| !self.bridges.is_empty()) else {
+            return Ok(None);
+        };
+        let (way, joint) = Way::to(first.address())?;
+        first.join(joint);
+        Ok(Some(way))
+    }
+
     /// Each shard's way to the thread that checks tokens and asks the service, if there is one.
     fn access(
         &self,
-        secret: [u8; 32],
+        lasting: &Lasting,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> std::io::Result<std::vec::IntoIter<AccessWay>> {
         let setup = self.config.auth.setup();
         if setup.is_empty() {
             return Ok(Vec::new().into_iter());
         }
-        let asker = access::start(
-            &setup,
-            self.access.keys.clone(),
-            secret,
-            mailboxes,
-            is_out(&self.admission),
-        )?;
-        let asker = self.asker.get_or_init(|| asker);
-        let shards = mailboxes.len();
-        let way = |shard| AccessWay::new((shard, shards), asker, &setup);
-        Ok((0..shards).map(way).collect::<Vec<_>>().into_iter())
+        let (keys, addresses) = (self.access.keys.clone(), addresses(mailboxes));
+        let (asker, ways) =
+            access::start(&setup, keys, lasting, &addresses, is_out(&self.admission))?;
+        self.reloader.running().threads.asker = Some(asker);
+        let join = |(mailbox, (way, joint)): (&mut Mailbox<_>, _)| {
+            mailbox.join(joint);
+            way
+        };
+        Ok(mailboxes.iter_mut().zip(ways).map(join).collect::<Vec<_>>().into_iter())
     }
 
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.
@@ -455,6 +446,10 @@ impl Drop for Server {
         // Whoever may still ask for a reload does not keep the files of sockets.
         self.reloader.end();
     }
+}
+
+fn addresses(mailboxes: &[Mailbox<Letter>]) -> Vec<Address> {
+    mailboxes.iter().map(Mailbox::address).collect()
 }
 
 /// Listens wherever a configuration says, with what is spoken there.
@@ -498,17 +493,14 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
 }
 
 /// The threads to be; if there are to be such things, the shards as a control thread sees them, the
-/// way in of bridges, and the folder that the shards' logs are in.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, Option<Way>, Option<Store>);
+/// way in of bridges, and the folder that the shards' logs are in. What reloads need.
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, (Option<Way>, Mesh), Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
 type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);
 
 /// What all shards share of the folder: the pages in it, and its lock.
 pub(crate) type Store = (Pager, Generations);
-
-/// The control thread's way to the shards, and theirs to it.
-type ControlWays = (Option<Shards>, Vec<Option<ToOutside<Answer>>>);
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
 /// not tried before it is needed.

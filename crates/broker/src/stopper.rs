@@ -1,7 +1,7 @@
 //! What other threads, and signals, ask of a running broker.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_reactor::Waker;
 
@@ -25,7 +25,7 @@ pub(crate) struct Asked {
     /// How often the counters were asked for.
     pub(crate) counters: AtomicU64,
     /// Theirs are written with them.
-    pub(crate) bridges: OnceLock<BridgeWatch>,
+    pub(crate) bridges: BridgeWatch,
     /// How often all shards were asked for a turn, by the watchdog.
     pub(crate) turns: AtomicU64,
     /// How many of them have turned since they were asked last.
@@ -35,8 +35,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// Writes how each bridge is to the log.
     fn log_bridges(&self) {
-        for state in self.bridges.get().map(BridgeWatch::states).unwrap_or_default() {
-            let BridgeState { name, remote, is_connected, last_error, counts } = state;
+        for state in self.bridges.states() {
+            let BridgeState { name, remote, is_connected, last_error, counts, .. } = state;
             tracing::info!(
                 bridge = name,
                 remote,

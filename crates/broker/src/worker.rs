@@ -101,7 +101,8 @@ impl Worker {
 
     /// Goes by a configuration that was read again.
     fn take_up(&mut self, reload: ForShard, reactor: &mut Reactor) {
-        let ForShard { all, listeners, flow, hasher, done: _done } = reload;
+        let ForShard { all, listeners, flow, hasher, access, control, joints, done: _done } =
+            reload;
         if let Some(settings) = &all.settings {
             for (id, transport) in &settings.transports {
                 reactor.set_transport(*id, transport);
@@ -109,7 +110,7 @@ impl Worker {
             settings.removed.iter().for_each(|&id| reactor.stop(id));
             reactor.io().set_gather(settings.gather);
         }
-        self.shell.take_up(flow, hasher);
+        self.shell.take_up(flow, hasher, access, control, joints);
         self.shell.reload(all, reactor.io());
         // Who comes by them goes by all the rest.
         for listener in listeners {

@@ -19,6 +19,8 @@ pub enum Heard {
     Refused(ReasonCode),
     /// SUBACK, with a reason code for each filter.
     Subscribed(Vec<u8>),
+    /// UNSUBACK.
+    Unsubscribed,
     /// A message is acknowledged.
     Acknowledged {
         /// What the message was published with.
@@ -124,8 +126,9 @@ impl<S: Sink> Sink for Ear<'_, S> {
             Event::Subscribed { codes, .. } => Heard::Subscribed(codes.to_vec()),
             Event::Acknowledged { tag, reason } => Heard::Acknowledged { tag, reason },
             Event::Disconnected(reason) => Heard::Disconnected(reason),
-            // Messages are taken before they come here; nothing is unsubscribed.
-            Event::Message(_) | Event::Unsubscribed { .. } => return,
+            Event::Unsubscribed { .. } => Heard::Unsubscribed,
+            // They are taken before they come here.
+            Event::Message(_) => return,
         };
     }
 }

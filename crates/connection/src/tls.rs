@@ -122,6 +122,14 @@ impl TlsArgs {
         }
     }
 
+    /// Reads the files, and makes what connections have in common.
+    ///
+    /// # Errors
+    /// As [`TlsArgs::read`].
+    pub fn client(&self) -> Result<Client, TlsFault> {
+        self.read()?.client().map_err(|error| self.fault(&error))
+    }
+
     fn authorities(&self) -> Result<String, TlsFault> {
         let mut all = String::new();
         if let Some(file) = &self.cafile {
@@ -230,10 +238,7 @@ impl Address {
             return Err(TlsFault { option, value: String::new(), why });
         }
         let client = match scheme.has_tls() {
-            true => {
-                let client = tls.read()?.client();
-                Some(client.map_err(|error| tls.fault(&error))?)
-            }
+            true => Some(tls.client()?),
             false => None,
         };
         let route = Route {

@@ -7,7 +7,11 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
 use crate::keeper::Keeper;
+<<<<<<< HEAD
 use crate::metrics::About;
+=======
+use crate::places::Refusals;
+>>>>>>> main
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::top::Windows;
 use crate::traces::{TraceOf, Traces};
@@ -33,7 +37,14 @@ pub(crate) struct Asks {
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
+<<<<<<< HEAD
     pub(crate) windows: Windows,
+=======
+    /// Of whoever comes over TCP.
+    pub(crate) refusals: Arc<Refusals>,
+    /// Held by the one request that publishes several messages.
+    pub(crate) bulk: Semaphore,
+>>>>>>> main
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
     /// How often metrics were sent to a collector, and could not be, where there is one.
@@ -65,7 +76,12 @@ impl Asks {
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
             traces: Traces::default(),
+<<<<<<< HEAD
             windows: Windows::default(),
+=======
+            refusals: Arc::default(),
+            bulk: Semaphore::new(1),
+>>>>>>> main
             has_mosquitto_names: false,
             pushes: None,
             begun: Instant::now(),
@@ -164,10 +180,14 @@ impl Asks {
         Ok(answers)
     }
 
-    /// The counters of all shards, in order. The history keeps a sample of them.
+    /// The counters of all shards, in order, each with those of the process. The history keeps a
+    /// sample of them.
     pub(crate) async fn counters(&self) -> Result<Vec<Counters>, Full> {
         let counters = |answer| match answer {
-            Answer::Counters(counters) => Some(counters),
+            Answer::Counters(mut counters) => {
+                counters.process.extend(self.refusals.by_name());
+                Some(counters)
+            }
             _ => None,
         };
         let all: Vec<_> =

@@ -17,11 +17,17 @@ mod drops;
 mod history;
 mod keeper;
 mod metrics;
+<<<<<<< HEAD
 #[cfg(feature = "otlp")]
 mod otlp;
+=======
+mod places;
+>>>>>>> main
 mod port;
+mod read;
 mod routes;
 mod server;
+mod site;
 mod socket;
 mod sys;
 mod tcp;
@@ -49,8 +55,9 @@ pub use port::{
     Request, RetainedPage, Subscription, SubscriptionPage,
 };
 pub use server::{Control, ControlError, Server, Setup};
+pub use site::Site;
 pub use socket::{SocketError, SocketFile, listen};
-pub use sys::Sys;
+pub use sys::{Sys, SysBook};
 pub use tls::{ControlTls, TlsError};
 pub use tokens::{Role, Token, TokenBook, TokenHash};
 pub use top::{TALKERS_MAX, Talker, Tally, TopWish, Traffic};

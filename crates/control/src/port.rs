@@ -4,7 +4,11 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
 use crate::keeper::Keeper;
+<<<<<<< HEAD
 use crate::top::{Tally, TopWish};
+=======
+use crate::read::json_bytes;
+>>>>>>> main
 use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -281,9 +285,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Bytes of what the client itself has chosen.
+    /// Bytes of what the client itself has chosen, as JSON has it.
     pub(crate) fn name_bytes(&self) -> usize {
-        self.client_id.len() + self.user.as_ref().map_or(0, String::len)
+        json_bytes(&self.client_id) + self.user.as_deref().map_or(0, json_bytes)
     }
 }
 

@@ -28,11 +28,12 @@ use crate::dashboard;
 use crate::port::Full;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection, StringRejection};
 use axum::extract::{DefaultBodyLimit, Request as HttpRequest};
-use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 pub(crate) use guests::Guests;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use operation::Operation;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -42,6 +43,9 @@ use std::time::Duration;
 
 /// How long an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How long a body may take to come.
+const BODY_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of a body: the longest message, in base64.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -187,9 +191,10 @@ const NOTHING_RETAINED: (u16, &str) = (404, "Nothing is retained for the topic."
 /// For whoever may do everything.
 pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
     let add = |router: Router<Arc<Asks>>, on: Operation| {
+        let handler = on.handler.route_layer(from_fn(in_time));
         let handler = match on.takes_body {
-            true => on.handler,
-            false => on.handler.route_layer(from_fn(without_body)),
+            true => handler.route_layer(from_fn(with_body)),
+            false => handler.route_layer(from_fn(without_body)),
         };
         router.route(on.path, handler)
     };
@@ -200,8 +205,9 @@ pub(crate) fn routes(asks: &Arc<Asks>) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method")
         })
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn(in_time))
+        .layer(map_response(for_nobody_else))
+        // It is whole by then, and not longer than it may.
+        .layer(DefaultBodyLimit::disable())
         .with_state(Arc::clone(asks))
 }
 
@@ -223,6 +229,33 @@ async fn without_body(request: HttpRequest, next: Next) -> Response {
         return problem.into_response();
     }
     next.run(request).await
+}
+
+/// An answer that is kept nowhere, and is nothing else than it says.
+async fn for_nobody_else(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A request whose body has come, and is not too long.
+async fn with_body(request: HttpRequest, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect();
+    let problem = match tokio::time::timeout(BODY_MAX, body).await {
+        Ok(Ok(body)) => {
+            return next.run(HttpRequest::from_parts(head, body.to_bytes().into())).await;
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let text = format!("a body may have {BODY_BYTES_MAX} bytes");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+        }
+        Ok(Err(error)) => Problem::bad_request(format!("the body cannot be read: {error}")),
+        Err(_) => Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"),
+    };
+    // The rest of the body is no request.
+    ([(header::CONNECTION, "close")], problem).into_response()
 }
 
 /// A request that is answered in time.

@@ -1,12 +1,16 @@
 //! The thread that serves: HTTP/1.1 on a unix socket, and over TCP for whoever has a token.
 
+<<<<<<< HEAD
 use crate::asks::Asks;
 #[cfg(feature = "otlp")]
 use crate::otlp::{Otlp, Pusher};
+=======
+use crate::places::GUESTS_MAX;
+>>>>>>> main
 use crate::port::Port;
-use crate::routes::{Guests, routes, routes_for_guests};
+use crate::site::Site;
 use crate::socket::{SocketError, SocketFile, listen};
-use crate::sys::Sys;
+use crate::sys::{Sys, SysBook};
 use crate::tcp::Tcp;
 use crate::tls::{ControlTls, TlsError};
 use crate::tokens::{Token, TokenBook};
@@ -24,8 +28,9 @@ use weir_http::{Thread, runtime, serve, serve_through};
 /// Connections of the socket at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Connections over TCP at a time: apart, so that strangers never take the socket's places.
-const GUESTS_MAX: usize = 128;
+/// Connections over TCP at a time, those included that are being ended for others. They are apart,
+/// so that strangers never take the socket's places.
+const OVER_TCP_MAX: usize = 2 * GUESTS_MAX;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -90,12 +95,15 @@ pub struct Server {
     socket: Option<(UnixListener, SocketFile)>,
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
-    guests: Guests,
-    sys: Option<Sys>,
-    has_mosquitto_names: bool,
     tokens: TokenBook,
+<<<<<<< HEAD
     #[cfg(feature = "otlp")]
     pusher: Option<Pusher>,
+=======
+    metrics_are_open: bool,
+    sys: SysBook,
+    has_mosquitto_names: bool,
+>>>>>>> main
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -135,6 +143,7 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let tokens = TokenBook::new(tokens);
+<<<<<<< HEAD
         let guests = Guests::new(tokens.clone(), metrics_are_open);
         Ok(Self {
             runtime,
@@ -148,11 +157,20 @@ impl Server {
             #[cfg(feature = "otlp")]
             pusher,
         })
+=======
+        let sys = SysBook::new(sys);
+        Ok(Self { runtime, socket, http, tls, tokens, metrics_are_open, sys, has_mosquitto_names })
+>>>>>>> main
     }
 
     /// Who may come in over TCP: they may be others while it runs.
     pub fn tokens(&self) -> TokenBook {
         self.tokens.clone()
+    }
+
+    /// What it has the broker say of itself: it may be something else while it runs.
+    pub fn sys(&self) -> SysBook {
+        self.sys.clone()
     }
 
     /// Where HTTP is served over TCP.
@@ -165,33 +183,38 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
+<<<<<<< HEAD
         let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys, .. } = self;
         let mut asks = Asks::new(Box::new(port));
         asks.has_mosquitto_names = has_mosquitto_names;
         #[cfg(feature = "otlp")]
         let pusher = self.pusher.inspect(|_| asks.pushes = Some(Default::default()));
         let asks = Arc::new(asks);
+=======
+        let Self { runtime, socket, http, tls, tokens, sys, .. } = self;
+        let site = Site::new(port, tokens, self.metrics_are_open, self.has_mosquitto_names);
+>>>>>>> main
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.
             let _ = rustix::process::setpriority_process(None, NICE);
             if let Some(socket) = socket {
                 let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-                tokio::spawn(serve(socket, routes(&asks), places, LIFE_MAX));
+                tokio::spawn(serve(socket, site.own.clone(), places, LIFE_MAX));
             }
-            let (site, places) =
-                (routes_for_guests(&asks, guests), Arc::new(Semaphore::new(GUESTS_MAX)));
+            let all = Arc::new(Semaphore::new(OVER_TCP_MAX));
             for listener in http {
-                let (listener, site, places) =
-                    (Tcp::new(listener), site.clone(), Arc::clone(&places));
+                let listener = Tcp::new(listener, site.places.clone());
+                let (site, all) = (site.for_guests.clone(), Arc::clone(&all));
                 match tls.clone() {
-                    None => tokio::spawn(serve(listener, site, places, LIFE_MAX)),
+                    None => tokio::spawn(serve(listener, site, all, LIFE_MAX)),
                     Some(tls) => {
                         let open = move |stream| tls.accept(stream);
-                        tokio::spawn(serve_through(listener, open, site, places, LIFE_MAX))
+                        tokio::spawn(serve_through(listener, open, site, all, LIFE_MAX))
                     }
                 };
             }
+<<<<<<< HEAD
             if let Some(sys) = sys {
                 tokio::spawn(sys.publish(Arc::clone(&asks)));
             }
@@ -199,9 +222,12 @@ impl Server {
             if let Some(pusher) = pusher {
                 tokio::spawn(pusher.push(Arc::clone(&asks)));
             }
+=======
+            tokio::spawn(sys.publish(Arc::clone(&site.asks)));
+>>>>>>> main
             tokio::spawn(async move {
                 // They end before this thread does.
-                if let Err(error) = asks.deliver().await
+                if let Err(error) = site.deliver().await
                     && error.kind() != io::ErrorKind::UnexpectedEof
                 {
                     tracing::error!(%error, "the control thread cannot hear the shards");

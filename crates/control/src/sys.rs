@@ -9,7 +9,8 @@ use crate::port::{Answer, Counters, Request};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What every topic begins with.
 const ROOT: &str = "$SYS/broker/";
@@ -63,24 +64,47 @@ pub struct Sys {
     pub interval: Duration,
 }
 
-impl Sys {
+/// What is to be said; it may be another while it is said.
+#[derive(Clone, Debug)]
+pub struct SysBook(Arc<watch::Sender<Option<Sys>>>);
+
+impl SysBook {
+    /// Nothing is said without a value.
+    pub(crate) fn new(sys: Option<Sys>) -> Self {
+        Self(Arc::new(watch::Sender::new(sys)))
+    }
+
+    /// This is said from now on; without a value nothing is, and what was said is taken back.
+    pub fn set(&self, sys: Option<Sys>) {
+        self.0.send_if_modified(|old| {
+            let is_other = *old != sys;
+            *old = sys;
+            is_other
+        });
+    }
+
     /// Has shards publish what is new, again and again. What a shard does not take, because it is
     /// busy, is new the next time too.
     pub(crate) async fn publish(self, asks: Arc<Asks>) {
-        let mut figures = Figures::new(&self.version, Instant::now());
-        let mut ticks = tokio::time::interval(self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut changed, began) = (self.0.subscribe(), Instant::now());
+        let mut figures: Option<Figures> = None;
         loop {
-            ticks.tick().await;
-            let Ok(counters) = asks.counters().await else { continue };
-            for (topic, payload) in figures.changed(Instant::now(), &counters) {
-                let owner = asks.owner(&topic);
-                let request =
-                    Request::PublishSys { topic: (*topic).into(), payload: (*payload).into() };
-                if let Ok(Answer::PublishedSys(Ok(()))) = asks.ask(owner, request).await {
-                    figures.said.insert(topic, payload);
+            let sys = changed.borrow_and_update().clone();
+            let interval = match sys {
+                Some(Sys { version, interval }) => {
+                    let figures = figures.get_or_insert_with(|| Figures::new(&version, began));
+                    figures.publish(&asks).await;
+                    interval
                 }
-            }
+                None => {
+                    if let Some(figures) = figures.take() {
+                        figures.take_back(&asks).await;
+                    }
+                    Duration::MAX
+                }
+            };
+            // This task has a sender, so there is always one.
+            let _ = tokio::time::timeout(interval, changed.changed()).await;
         }
     }
 }
@@ -104,6 +128,24 @@ struct Loads {
 }
 
 impl Figures {
+    /// Has shards publish what is new.
+    async fn publish(&mut self, asks: &Asks) {
+        let Ok(counters) = asks.counters().await else { return };
+        for (topic, payload) in self.changed(Instant::now(), &counters) {
+            if say(asks, &topic, &payload).await {
+                self.said.insert(topic, payload);
+            }
+        }
+    }
+
+    /// Has nothing of it be retained any more.
+    async fn take_back(self, asks: &Asks) {
+        for topic in self.said.into_keys() {
+            // A shard that is busy keeps an old figure, which nobody changes any more.
+            let _ = say(asks, &topic, "").await;
+        }
+    }
+
     fn new(version: &str, began: Instant) -> Self {
         let said = HashMap::new();
         Self {
@@ -163,6 +205,13 @@ impl Figures {
         };
         self.loads = Some(Loads { at: now, counts, averages });
     }
+}
+
+/// Has the shard of a topic publish there. Says whether it did.
+async fn say(asks: &Asks, topic: &str, payload: &str) -> bool {
+    let request = Request::PublishSys { topic: topic.into(), payload: payload.into() };
+    let answer = asks.ask(asks.owner(topic), request).await;
+    matches!(answer, Ok(Answer::PublishedSys(Ok(()))))
 }
 
 /// Says the sum of some counters of all shards.

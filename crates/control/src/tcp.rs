@@ -1,92 +1,81 @@
-//! A listener for whoever comes over TCP: no address has more than a part of the places.
+//! A listener for whoever comes over TCP, as long as there is a place.
 
+use crate::places::{Guest, Kept, Places};
 use axum::serve::Listener;
-use std::collections::HashMap;
+use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections from one address at a time; others are cut off.
-const PER_ADDRESS_MAX: u32 = 32;
-
-type Counts = Arc<Mutex<HashMap<IpAddr, u32>>>;
-
 pub(crate) struct Tcp {
     listener: TcpListener,
-    counts: Counts,
+    places: Places,
 }
 
-/// A connection, which is counted for as long as it is there.
-pub(crate) struct Counted {
+/// A connection, which has its place for as long as it is there.
+pub(crate) struct Placed {
     stream: TcpStream,
-    address: IpAddr,
-    counts: Counts,
+    kept: Kept,
 }
 
 impl Tcp {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        Self { listener, counts: Counts::default() }
+    pub(crate) fn new(listener: TcpListener, places: Places) -> Self {
+        Self { listener, places }
     }
 }
 
 impl Listener for Tcp {
-    type Io = Counted;
-    type Addr = SocketAddr;
+    type Io = Placed;
+    type Addr = Guest;
 
-    async fn accept(&mut self) -> (Counted, SocketAddr) {
+    async fn accept(&mut self) -> (Placed, Guest) {
         loop {
             // It rests by itself while the system has no files left.
             let (stream, peer) = Listener::accept(&mut self.listener).await;
-            let address = peer.ip();
-            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = counts.entry(address).or_default();
-            if *count < PER_ADDRESS_MAX {
-                *count += 1;
+            if let Some(kept) = self.places.take(peer.ip()) {
                 // An answer is written at once.
                 let _ = stream.set_nodelay(true);
-                let counts = Arc::clone(&self.counts);
-                return (Counted { stream, address, counts }, peer);
+                let guest = kept.guest;
+                return (Placed { stream, kept }, guest);
             }
         }
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    fn local_addr(&self) -> io::Result<Guest> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
-            }
+impl Placed {
+    /// Fails once another is to have the place.
+    fn stays(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match Pin::new(&mut self.kept.stay).poll(context) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(_) => Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for Placed {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.stays(context)?;
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for Placed {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.stays(context)?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 

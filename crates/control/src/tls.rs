@@ -41,7 +41,11 @@ impl ControlTls {
             .map_err(|error| TlsError::new(certificate, &error))?;
         let secret =
             PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::new(key, &error))?;
-        let config = ServerConfig::builder()
+        // Named, since a program may have more than one.
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError::new(certificate, &error))?
             .with_no_client_auth()
             .with_single_cert(chain, secret)
             .map_err(|error| TlsError::new(certificate, &error))?;

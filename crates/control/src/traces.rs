@@ -127,7 +127,7 @@ struct Trace {
     length: Duration,
     bytes_max: usize,
     /// With the number of each.
-    lines: Vec<String>,
+    lines: Vec<Box<str>>,
     bytes: usize,
     dropped: u64,
     phase: Phase,
@@ -187,7 +187,7 @@ impl Trace {
             return;
         }
         self.bytes += line.len() + 1;
-        self.lines.push(line);
+        self.lines.push(line.into());
     }
 }
 
@@ -273,7 +273,7 @@ impl Traces {
         let first = usize::try_from(after).unwrap_or(usize::MAX).min(trace.lines.len());
         let mut left = trace.lines[first..].iter();
         for line in left.by_ref() {
-            text += line;
+            text += &**line;
             text.push('\n');
             if text.len() >= bytes_max {
                 break;

@@ -3,7 +3,7 @@
 //! The core knows no method and no secret. It asks through [`crate::Sink::authenticate`] and goes
 //! on when [`crate::Shard::authenticated`] answers: at once, or later from elsewhere.
 
-use crate::{ConnKey, Micros, OwnRights, Ticket};
+use crate::{ConnKey, Micros, OwnRights, Ticket, Voucher};
 use std::fmt;
 use weir_wire::ReasonCode;
 
@@ -76,6 +76,8 @@ pub enum Unwelcome {
     Banned,
     /// Its user is not there any more, or has another password.
     UserGone,
+    /// Whoever has vouched for it is not asked any more, or by other rules.
+    VoucherGone,
     /// Its certificate was revoked, or is one of an authority that does not count any more.
     Certificate,
     /// It has said no user name, and such clients are not let in any more.
@@ -93,4 +95,6 @@ pub struct Terms {
     pub rights: OwnRights,
     /// When its connection ends.
     pub until: Option<Micros>,
+    /// Who says so, if that is neither a file of the broker's nor the client's transport.
+    pub voucher: Option<Voucher>,
 }

@@ -3,7 +3,7 @@
 use crate::bounds::Bounds;
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::pages::Pages;
-use crate::rights::{Deed, OwnRights, Policy, Rights, RightsTable, User};
+use crate::rights::{Deed, Known, OwnRights, Policy, Rights, RightsTable};
 use crate::session::Session;
 use crate::shares::Shares;
 use crate::shrink;
@@ -133,10 +133,10 @@ impl Clients {
     }
 
     /// The session is this user's, where that matters, with rights of its own.
-    pub(crate) fn set_user(&mut self, key: SessionKey, user: User, own: OwnRights) {
+    pub(crate) fn set_user(&mut self, key: SessionKey, known: Known) {
         let Some(rights) = &mut self.rights else { return };
-        self.is_limited |= own != OwnRights::Policy;
-        rights.set_user(key, user, own);
+        self.is_limited |= known.own != OwnRights::Policy;
+        rights.set_user(key, known);
     }
 
     /// The session has subscribed to these filters, and to no others.

@@ -82,7 +82,9 @@ pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
-pub use rights::{Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder};
+pub use rights::{
+    Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders, Voucher,
+};
 pub use settings::Settings;
 pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
 pub use share::{SharePolicy, ShareRule, ShareStrategy};

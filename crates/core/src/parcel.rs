@@ -7,7 +7,7 @@ use crate::auth::Terms;
 use crate::keys::{Micros, Origin, PageId};
 use crate::message::Message;
 use crate::replays::Replay;
-use crate::rights::{OwnRights, User};
+use crate::rights::Known;
 use crate::session::{Absence, Attachment, Will};
 use crate::text::Text;
 use crate::window::Window;
@@ -77,7 +77,7 @@ pub(crate) struct MovedSession {
     pub(crate) client_id: Text,
     pub(crate) address: Option<Origin>,
     /// Whose client has it, where that is known and matters.
-    pub(crate) user: Option<(User, OwnRights)>,
+    pub(crate) known: Option<Known>,
     pub(crate) expiry_s: u32,
     /// With the queue behind it.
     pub(crate) window: Window,

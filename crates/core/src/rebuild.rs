@@ -461,7 +461,7 @@ impl Rebuilt {
             MovedSubscription { name, condition, options, subscription_id }
         });
         let moved = MovedSession {
-            user: None,
+            known: None,
             client_id: (&*client_id).into(),
             address: None,
             expiry_s,

@@ -6,10 +6,10 @@
 mod rules;
 mod table;
 
-pub(crate) use table::{RightsTable, User};
+pub(crate) use table::{Known, RightsTable, User};
 
 use rules::{Names, Rule, Rules, matches};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a rule says of the topics that it is about.
@@ -42,6 +42,50 @@ pub struct Policy {
     anonymous: Rules,
     users: BTreeMap<Box<str>, Rules>,
     patterns: Rules,
+    sys_readers: SysReaders,
+    /// What no rule says anything of is allowed.
+    is_free: bool,
+}
+
+/// Who may read what the broker says of itself below `$SYS`, as far as the policy lets them, and
+/// beside those who may do everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SysReaders {
+    /// Everybody.
+    #[default]
+    All,
+    /// Clients that have a user name.
+    Users,
+    /// Clients of these users.
+    These(BTreeSet<String>),
+}
+
+impl SysReaders {
+    fn has(&self, user: &User) -> bool {
+        match (self, user) {
+            (Self::All, _) | (Self::Users, User::Named(_)) => true,
+            (Self::Users | Self::These(_), User::Anonymous) => false,
+            (Self::These(users), User::Named(name)) => users.contains(&**name),
+        }
+    }
+}
+
+/// Whether a topic or filter is about what the broker says of itself. No wildcard of a filter that
+/// begins otherwise matches it [MQTT-4.7.2-1].
+fn is_of_sys(topic: &str) -> bool {
+    topic.strip_prefix("$SYS").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Who vouches for a client: it is ended when that counts no more
+/// ([`crate::Shard::end_clients_vouched_for`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voucher {
+    /// The broker, of which it is a part.
+    Broker,
+    /// Whoever has signed its token.
+    Tokens,
+    /// A service.
+    Service,
 }
 
 /// What one client may do by its own terms, beside the policy.
@@ -120,20 +164,34 @@ impl PolicyBuilder {
             anonymous: Rules::new(self.anonymous, false),
             users: users.collect(),
             patterns: Rules::new(self.patterns, true),
+            ..Policy::default()
         }
     }
 }
 
 impl Policy {
-    /// The rights of a user's clients that have these rules of their own.
-    pub(crate) fn of(&self, user: &User, own: OwnRules) -> Rights {
+    /// One that lets everybody do everything.
+    pub fn free() -> Self {
+        Self { is_free: true, ..Self::default() }
+    }
+
+    /// The same, but that no others read what is below `$SYS`.
+    pub fn with_sys_readers(self, sys_readers: SysReaders) -> Self {
+        Self { sys_readers, ..self }
+    }
+
+    /// The rights of a user's clients; `own` are rules of one of them. A client that has some may
+    /// do no more than a rule says, whoever else is free.
+    pub(crate) fn of(&self, user: &User, own: Option<OwnRules>) -> Rights {
         let rules = match user {
             User::Anonymous => Some(&self.anonymous),
             User::Named(name) => self.users.get(name),
         };
         Rights {
             user: user.clone(),
-            own,
+            reads_sys: self.sys_readers.has(user),
+            is_free: self.is_free && own.is_none(),
+            own: own.unwrap_or_default(),
             rules: rules.cloned().unwrap_or_default(),
             patterns: self.patterns.clone(),
         }
@@ -144,6 +202,10 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     user: User,
+    /// Whether they may read what is below `$SYS`, as far as rules let them.
+    reads_sys: bool,
+    /// What no rule says anything of is allowed.
+    is_free: bool,
     /// Of one client, looked at first.
     own: OwnRules,
     rules: Rules,
@@ -152,21 +214,26 @@ pub(crate) struct Rights {
 
 impl Rights {
     pub(crate) fn allow(&self, deed: Deed, client_id: &str, topic: &str) -> bool {
+        if !self.reads_sys && deed == Deed::Read && is_of_sys(topic) {
+            return false;
+        }
         let decided = self.own.decide(deed, topic).or_else(|| self.rules.decide(deed, topic, None));
         decided.unwrap_or_else(|| {
             let names = self.names(client_id);
-            names.is_some() && self.patterns.decide(deed, topic, names) == Some(true)
+            let decided = names.is_some().then(|| self.patterns.decide(deed, topic, names));
+            decided.flatten().unwrap_or(self.is_free)
         })
     }
 
     /// Whether every topic of a filter may be read, as far as that can be told soon.
     pub(crate) fn covers(&self, client_id: &str, filter: &str) -> bool {
-        if !self.own.0.is_empty() {
+        if !self.own.0.is_empty() || (!self.reads_sys && is_of_sys(filter)) {
             return false;
         }
         self.rules.cover(filter, None).unwrap_or_else(|| {
             let names = self.names(client_id);
-            names.is_some() && self.patterns.cover(filter, names) == Some(true)
+            let decided = names.is_some().then(|| self.patterns.cover(filter, names));
+            decided.flatten().unwrap_or(self.is_free)
         })
     }
 

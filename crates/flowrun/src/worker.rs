@@ -147,7 +147,8 @@ impl<'a, W: Work> Worker<'a, W> {
             return self.fail(io, weir_connection::Error::from(error));
         }
         match heard {
-            Heard::Nothing => {}
+            // Nothing is unsubscribed.
+            Heard::Nothing | Heard::Unsubscribed => {}
             Heard::Acknowledged { tag, reason } => self.link.answered(tag, reason, &mut port),
             Heard::Connected { session_present, limits } => {
                 self.link.limit_packets(limits.packet_bytes_max);

@@ -8,6 +8,7 @@ pub mod client;
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::future::ready;
@@ -37,8 +38,8 @@ pub fn runtime() -> io::Result<Runtime> {
 
 /// Answers on as many connections at a time as there are `places`, for ever; more wait to be
 /// accepted. Each lives for `life_max`: one that does not read gives its place back then.
-pub async fn serve(
-    listener: impl Listener,
+pub async fn serve<L: Listener<Addr: Clone + Send + Sync + 'static>>(
+    listener: L,
     site: Router,
     places: Arc<Semaphore>,
     life_max: Duration,
@@ -46,23 +47,29 @@ pub async fn serve(
     serve_through(listener, |stream| ready(Ok(stream)), site, places, life_max).await;
 }
 
-/// As [`serve`], on what `open` makes of each connection: TLS.
-pub async fn serve_through<L: Listener, S, F>(
+/// As [`serve`], on what `open` makes of each connection: TLS. What the listener says of a peer is
+/// among the extensions of its requests.
+pub async fn serve_through<L, S, F>(
     mut listener: L,
     open: impl Fn(L::Io) -> F,
     site: Router,
     places: Arc<Semaphore>,
     life_max: Duration,
 ) where
+    L: Listener<Addr: Clone + Send + Sync + 'static>,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = io::Result<S>> + Send + 'static,
 {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         // It rests by itself while the system has no files left.
-        let (stream, _) = listener.accept().await;
+        let (stream, peer) = listener.accept().await;
         let opened = open(stream);
-        let site = site.clone();
+        let site = TowerToHyperService::new(site.clone());
+        let answer = service_fn(move |mut request: hyper::Request<_>| {
+            request.extensions_mut().insert(peer.clone());
+            site.call(request)
+        });
         tokio::spawn(async move {
             // A client that goes away, or speaks something else, is no fault of ours.
             let _ = tokio::time::timeout(life_max, async {
@@ -71,7 +78,7 @@ pub async fn serve_through<L: Listener, S, F>(
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_MAX)
                     .max_buf_size(HEAD_BYTES_MAX)
-                    .serve_connection(TokioIo::new(stream), TowerToHyperService::new(site));
+                    .serve_connection(TokioIo::new(stream), answer);
                 connection.await.map_err(io::Error::other)
             })
             .await;

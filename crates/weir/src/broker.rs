@@ -63,7 +63,8 @@ pub(crate) struct BrokerArgs {
     /// Log everything, as --log-level debug does
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Check the configuration, print it with its defaults, and exit
+    /// Check the configuration, print it with its defaults and without what is secret (***), and
+    /// exit
     #[arg(long)]
     check: bool,
     /// Read a password from standard input, print its verifier for [auth.users], and exit
@@ -114,8 +115,7 @@ pub(crate) fn run(
     }
     if check {
         warn(&config.check()?);
-        let text = toml::to_string(&config).context("cannot print the configuration")?;
-        say!("{text}\n{}", Section::remarks());
+        say!("{}\n{}", config.shown(), Section::remarks());
         return Ok(ExitCode::SUCCESS);
     }
     log.filter().set(config.log.level.as_deref());

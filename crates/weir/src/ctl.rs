@@ -296,7 +296,7 @@ fn show(
     text: impl Fn(Value) -> serde_json::Result<String>,
 ) -> anyhow::Result<ExitCode> {
     if json {
-        sayln!("{answer}");
+        sayln!("{}", text::json(&answer));
     } else {
         say!("{}", text(answer)?);
     }
@@ -381,7 +381,7 @@ fn drops(
     }
     for drop in drops.drain(..) {
         if json {
-            sayln!("{drop}");
+            sayln!("{}", text::json(&drop));
         } else {
             sayln!("{}", text::drop_line(&serde_json::from_value(drop)?));
         }
@@ -398,7 +398,7 @@ fn bridges(caller: &Caller, json: bool) -> anyhow::Result<ExitCode> {
     }
     for bridge in bridges.drain(..) {
         if json {
-            sayln!("{bridge}");
+            sayln!("{}", text::json(&bridge));
         } else {
             say!("{}", text::bridge(&serde_json::from_value(bridge)?));
         }
@@ -446,7 +446,7 @@ impl List {
             for item in of_page.context("the broker sent no list")?.drain(..) {
                 listed += 1;
                 if json {
-                    sayln!("{item}");
+                    sayln!("{}", text::json(&item));
                 } else {
                     sayln!("{}", line(item)?);
                 }

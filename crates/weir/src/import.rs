@@ -1,10 +1,14 @@
 //! `weir import`: another broker's configuration, in Weir's words.
 
+use anyhow::Context;
 use clap::Subcommand;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_broker::MosquittoFile;
-use weir_say::say;
+use weir_say::{noteln, say};
 
 /// Print another broker's configuration in Weir's words
 #[derive(Debug, clap::Args)]
@@ -22,16 +26,38 @@ enum Command {
     /// weir broker --mosquitto FILE runs such a file as it is; weir store import reads
     /// mosquitto.db.
     ///
-    /// Example: weir import mosquitto /etc/mosquitto/mosquitto.conf > weir.toml
+    /// Passwords of bridges are printed as ***, with which the broker does not start: --output
+    /// writes a file that has them, and that only its owner may read.
+    ///
+    /// Example: weir import mosquitto /etc/mosquitto/mosquitto.conf --output weir.toml
     Mosquitto {
         /// Mosquitto's configuration file
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// New file to write it to, passwords included, instead of printing it
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let Command::Mosquitto { file } = &args.command;
-    say!("{}", MosquittoFile::read(file)?);
+    let Command::Mosquitto { file, output } = &args.command;
+    let read = MosquittoFile::read(file)?;
+    match output {
+        Some(output) => write_new(output, &read.whole())
+            .with_context(|| format!("cannot write {}", output.display()))?,
+        None => {
+            say!("{read}");
+            if read.has_secrets() {
+                noteln!("Passwords are left out (***): --output FILE writes them, too.");
+            }
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file that is its owner's alone. One that is there stays as it is.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    file?.write_all(text.as_bytes())
 }

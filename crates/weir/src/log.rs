@@ -94,8 +94,8 @@ impl Filter {
     }
 }
 
-/// What is logged where nobody says it.
-const DEFAULT_LEVEL: &str = "info";
+/// What is logged where nobody says it. What the client of Kafka sees we say ourselves.
+const DEFAULT_LEVEL: &str = "info,rskafka=off";
 
 /// Keeps the log until the program ends.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/admission.rs",
     "crates/broker/src/auth.rs",
     "crates/broker/src/bridges/config.rs",
+    "crates/broker/src/bridges/kafka.rs",
     "crates/broker/src/config.rs",
     "crates/broker/src/control/config.rs",
     "crates/broker/src/journal/config.rs",

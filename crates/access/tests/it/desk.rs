@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use weir_access::{Answer, Asker, BadSetup, Busy, By, Identity, Question, Ready, Setup, start};
+use weir_access::{
+    Answer, Asker, BadSetup, Busy, By, Identity, Lasting, Question, Ready, Setup, start,
+};
 
 pub(crate) struct Desk {
     pub(crate) asker: Asker<u32>,
@@ -12,6 +14,11 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(setup: &Setup) -> Result<Self, BadSetup> {
+        Self::after(&Lasting::new([7; 32]), setup)
+    }
+
+    /// One more of the same process.
+    pub(crate) fn after(lasting: &Lasting, setup: &Setup) -> Result<Self, BadSetup> {
         let ready: Ready = setup.check()?;
         let (to, answers): (Sender<(u32, Answer)>, _) = channel();
         let make_answer = |_: usize| -> io::Result<_> {
@@ -20,7 +27,7 @@ impl Desk {
                 let _ = to.send((tag, answer));
             })
         };
-        let asker = start(setup, ready, [7; 32], make_answer).unwrap();
+        let asker = start(setup, ready, lasting, make_answer).unwrap();
         Ok(Self { asker, answers })
     }
 
@@ -35,7 +42,7 @@ impl Desk {
 
     pub(crate) fn answer(&self) -> (u32, Answer) {
         let answer = self.answers.recv_timeout(Duration::from_secs(60)).unwrap();
-        self.asker.answered();
+        self.asker.counts().answered();
         answer
     }
 

@@ -210,6 +210,7 @@ fn settings(dialect: Dialect) -> Settings {
         remote_prefix: String::new(),
     };
     Settings {
+        mark: 0,
         name: "b".into(),
         remotes: Vec::new(),
         is_round_robin: false,
@@ -253,7 +254,7 @@ impl Sim {
         let mut chance = Chance::new(seed);
         let (local, remote) = (2 + chance.below(20) as u16, 2 + chance.below(20) as u16);
         let world = World { local: Broker::new(local), remote: Broker::new(remote) };
-        let relay = Relay::new(Arc::new(settings(dialect)), Arc::default());
+        let relay = Relay::new(Arc::new(settings(dialect)), Arc::default(), Stale::default());
         let kept = [Vec::new(), Vec::new()];
         let (is_prepared, has_faults, published) = (false, true, [0; 2]);
         let refuses = chance.below(2) == 0;
@@ -415,7 +416,7 @@ fn a_bridge_says_so_in_the_number_of_the_protocol() {
     for (dialect, level) in [(Dialect::V5, 5), (Dialect::Bridge311, 0x84), (Dialect::V311, 4)] {
         for client_id in ["b".to_owned(), "b".repeat(200)] {
             let settings = Settings { client_id, ..settings(dialect) };
-            let mut relay = Relay::new(Arc::new(settings), Arc::default());
+            let mut relay = Relay::new(Arc::new(settings), Arc::default(), Stale::default());
             let mut wire = Wire::default();
             relay.open_remote(0, &mut wire);
             let name = wire.bytes.windows(4).position(|bytes| bytes == b"MQTT").unwrap();
@@ -427,7 +428,8 @@ fn a_bridge_says_so_in_the_number_of_the_protocol() {
 #[test]
 fn a_broker_that_knows_no_5_is_not_taken_for_one_that_breaks_it() {
     for answer in [CONNACK_BEFORE_5, &[0x20, 3, 0, 0x84, 0]] {
-        let mut relay = Relay::new(Arc::new(settings(Dialect::V5)), Arc::default());
+        let settings = Arc::new(settings(Dialect::V5));
+        let mut relay = Relay::new(settings, Arc::default(), Stale::default());
         let mut wire = Wire::default();
         relay.open_remote(0, &mut wire);
         relay.received(End::Remote, answer, 0, &mut wire);
@@ -435,10 +437,39 @@ fn a_broker_that_knows_no_5_is_not_taken_for_one_that_breaks_it() {
     }
 }
 
+/// What is taken back first, and what is asked for then; the answers may come in parts.
+#[test]
+fn what_other_settings_had_subscribed_to_is_taken_back() {
+    let stale = Stale { local: vec!["old/#".into(), "t".into()], remote: Vec::new() };
+    let answers: [(&[u8], bool); 3] =
+        [(&[0xB0, 4, 0, 1, 0, 0], false), (&[0x90, 4, 0, 2, 0, 1], true), (&[], true)];
+    for is_present in [true, false] {
+        let mut stale = Stale { local: stale.local.clone(), remote: Vec::new() };
+        stale.take_out(&settings(Dialect::V5).topics);
+        assert_eq!(stale.local, ["old/#"]);
+        let settings = Arc::new(settings(Dialect::V5));
+        let mut relay = Relay::new(settings, Arc::default(), stale);
+        let mut wire = Wire::default();
+        relay.open_local(Errand::Prepare, 0, &mut wire);
+        wire.bytes.clear();
+        relay.received(End::Local, &[0x20, 3, is_present.into(), 0, 0], 0, &mut wire);
+        let has_taken_back = wire.bytes.windows(5).any(|bytes| bytes == b"old/#");
+        assert_eq!(has_taken_back, is_present, "a session that is not there has none");
+        if is_present {
+            for (answer, is_ready) in answers {
+                relay.received(End::Local, answer, 0, &mut wire);
+                assert_eq!(relay.is_ready, is_ready);
+            }
+        }
+        assert!(relay.into_stale().local.is_empty());
+    }
+}
+
 /// A relay whose clients are both there, and what they wrote last.
 fn joined() -> (Relay, Arc<Shared>, Wire) {
     let (shared, mut wire) = (Arc::<Shared>::default(), Wire::default());
-    let mut relay = Relay::new(Arc::new(settings(Dialect::V5)), Arc::clone(&shared));
+    let settings = Arc::new(settings(Dialect::V5));
+    let mut relay = Relay::new(settings, Arc::clone(&shared), Stale::default());
     relay.open_remote(0, &mut wire);
     // With a Maximum Packet Size of 100.
     let connack = [0x20, 8, 0, 0, 5, 0x27, 0, 0, 0, 100];

@@ -6,17 +6,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_access::{
-    Action, Answer, Asker, Busy, By, Counts, Question, Ready, Rights, Rule, Setup, TokenPlace,
-    is_token,
+    Action, Answer, Asker, Busy, By, Counts, Lasting, Question, Ready, Rights, Rule, Setup,
+    TokenPlace, is_token,
 };
-use weir_core::{AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict};
-use weir_reactor::{Mailbox, outside};
+use weir_core::{AuthRequest, Grant, Micros, OwnRights, OwnRules, Terms, Ticket, Verdict, Voucher};
+use weir_reactor::{Address, Joint, outside_later};
 use weir_wire::ReasonCode;
 
-/// Whose question it is.
+/// Whose question it is, and who is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tag {
     shard: usize,
+    by: By,
     ticket: Ticket,
     peer: Option<SocketAddr>,
 }
@@ -27,6 +28,7 @@ pub(crate) struct Answered {
     pub(crate) ticket: Ticket,
     /// Where the client comes from.
     pub(crate) peer: Option<SocketAddr>,
+    by: By,
     /// Nothing if its address was banned after it asked.
     answer: Option<Answer>,
 }
@@ -49,31 +51,44 @@ pub(crate) struct AccessWay {
     pub(super) has_service: bool,
 }
 
-/// Starts the thread. Nobody else knows `secret`. `is_out` says whether an address is banned by
-/// now: what is answered to it does not count.
+/// The thread, each shard's way to it, and what each joins to get its answers.
+type Started<T> = (Asker<Tag>, Vec<(AccessWay, Joint<T>)>);
+
+/// Starts the thread. `is_out` says whether an address is banned by now: what is answered to it
+/// does not count.
 ///
 /// # Errors
 /// What the system says of a thread and of open files.
 pub(crate) fn start<T: From<Answered> + Send + 'static>(
     setup: &Setup,
     ready: Ready,
-    secret: [u8; 32],
-    mailboxes: &mut [Mailbox<T>],
+    lasting: &Lasting,
+    addresses: &[Address],
     is_out: impl Fn(IpAddr) -> bool + Send + 'static,
-) -> io::Result<Asker<Tag>> {
-    weir_access::start(setup, ready, secret, |waiting_max| {
-        let (mut back, _) = outside::<T, ()>(mailboxes, waiting_max)?;
-        Ok(move |Tag { shard, ticket, peer }, answer| {
+) -> io::Result<Started<T>> {
+    let mut joints = Vec::new();
+    let asker = weir_access::start(setup, ready, lasting, |waiting_max| {
+        let (mut back, ends) = outside_later::<T, ()>(addresses, waiting_max)?;
+        joints.extend(ends.into_iter().map(|(_, joint)| joint));
+        Ok(move |Tag { shard, by, ticket, peer }, answer| {
             let is_banned = peer.is_some_and(|peer| is_out(peer.ip()));
             let answer = (!is_banned).then_some(answer);
             // There is always room: no more wait than the ring has places. A shard that has ended
             // needs no answer.
-            let _ = back.send(shard, Answered { ticket, peer, answer }.into());
+            let _ = back.send(shard, Answered { ticket, peer, by, answer }.into());
         })
-    })
+    })?;
+    let shards = joints.len();
+    let way = |(shard, joint)| (AccessWay::new((shard, shards), &asker, setup), joint);
+    let ways = joints.into_iter().enumerate().map(way).collect();
+    Ok((asker, ways))
 }
 
 impl AccessWay {
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(self.asker.counts())
+    }
+
     pub(crate) fn new((shard, shards): (usize, usize), asker: &Asker<Tag>, setup: &Setup) -> Self {
         let tokens = setup.jwt.as_ref().map(|jwt| jwt.r#in);
         let waiting_max = asker.queue_max().div_ceil(shards);
@@ -92,10 +107,6 @@ impl AccessWay {
         }
     }
 
-    pub(super) fn counts(&self) -> Arc<Counts> {
-        Arc::clone(self.asker.counts())
-    }
-
     /// Has the thread find out; nothing if it will say.
     pub(super) fn ask(
         &self,
@@ -109,15 +120,16 @@ impl AccessWay {
             password: request.password.map(Into::into),
             peer: peer.map(|peer| peer.ip().to_canonical()),
         };
-        let tag = Tag { shard: self.shard, ticket: request.ticket, peer };
+        let tag = Tag { shard: self.shard, by, ticket: request.ticket, peer };
         let asked = self.asker.ask(tag, by, question);
         asked.err().map(|Busy| Verdict::Refuse(ReasonCode::ServerBusy))
     }
+}
 
-    /// The thread has answered.
-    pub(super) fn answered(&self, answered: &Answered, now: Micros) -> Verdict {
-        self.asker.answered();
-        let Some(answer) = &answered.answer else {
+impl Answered {
+    /// What follows from it.
+    pub(super) fn verdict(&self, now: Micros) -> Verdict {
+        let Some(answer) = &self.answer else {
             return Verdict::Refuse(ReasonCode::Banned);
         };
         match answer {
@@ -132,7 +144,11 @@ impl AccessWay {
                 };
                 let until = identity.expires_at_s.map(|at_s| now + until(at_s));
                 let user = identity.user.as_deref().map(Into::into);
-                Verdict::AcceptOn(Box::new(Terms { user, rights, until }))
+                let voucher = Some(match self.by {
+                    By::Token => Voucher::Tokens,
+                    By::Service => Voucher::Service,
+                });
+                Verdict::AcceptOn(Box::new(Terms { user, rights, until, voucher }))
             }
             Answer::Deny | Answer::Unfit => Verdict::Refuse(ReasonCode::BadUserNameOrPassword),
             Answer::Ignore => Verdict::Refuse(ReasonCode::NotAuthorized),
@@ -181,8 +197,10 @@ mod tests {
         let setup = Setup { jwt: None, http: Some(http.unwrap()) };
         let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
         let ready = setup.check().unwrap();
-        let asker = start::<Answered>(&setup, ready, [7; 32], &mut mailboxes, |_| true).unwrap();
-        let way = AccessWay::new((0, 1), &asker, &setup);
+        let (lasting, addresses) = (Lasting::new([7; 32]), [mailboxes[0].address()]);
+        let started = start::<Answered>(&setup, ready, &lasting, &addresses, |_| true);
+        let (way, joint) = started.unwrap().1.remove(0);
+        mailboxes[0].join(joint);
         // No text has such a password, so it is wrong.
         let request = AuthRequest { password: Some(&[0xFF]), ..request() };
         let peer = Some(SocketAddr::from(([192, 0, 2, 1], 1)));
@@ -194,7 +212,7 @@ mod tests {
             mailboxes[0].receive(|_, _, answered| answers.push(answered));
         }
         assert_eq!(answers[0].guesser(), None);
-        let verdict = way.answered(&answers[0], Micros(0));
+        let verdict = answers[0].verdict(Micros(0));
         assert_eq!(verdict, Verdict::Refuse(ReasonCode::Banned));
     }
 
@@ -206,7 +224,8 @@ mod tests {
         let http = toml::from_str(&format!("url = \"{url}\"\nqueue = 8\ntimeout_ms = 600000"));
         let setup = Setup { jwt: None, http: Some(http.unwrap()) };
         let ready = setup.check().unwrap();
-        let asker = weir_access::start(&setup, ready, [7; 32], |_| Ok(|_, _| {})).unwrap();
+        let asker =
+            weir_access::start(&setup, ready, &Lasting::new([7; 32]), |_| Ok(|_, _| {})).unwrap();
         let shards = 2;
         let way = |shard| (AccessWay::new((shard, shards), &asker, &setup), Waits::new(75));
         let mut ways: Vec<(AccessWay, Waits)> = (0..shards).map(way).collect();

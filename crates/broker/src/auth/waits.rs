@@ -19,6 +19,11 @@ impl Waits {
         Self { share_percent, of: HashMap::new() }
     }
 
+    /// One address may have another part from now on.
+    pub(super) fn set_share(&mut self, share_percent: u8) {
+        self.share_percent = share_percent;
+    }
+
     /// Asks for a client that may have to wait, as one of `max` of the shard; refuses it if too
     /// many of its address do.
     pub(super) fn ask(

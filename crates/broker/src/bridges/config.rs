@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+<<<<<<< HEAD
 use std::path::PathBuf;
+=======
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+>>>>>>> main
 use std::time::Duration;
 use weir_bridge::{Dialect, Direction, Remote, Settings, Start, StateTopic, Topic};
 use weir_connection::{Address, TlsArgs, TlsFault};
@@ -220,16 +225,17 @@ const fn retry_ms_max() -> u32 {
     30_000
 }
 
-/// The client identifier of a bridge in its own broker: nobody else may have it.
-pub(crate) fn client_id_of(name: &str) -> String {
-    format!("{OWN_CLIENT_IDS}bridge/{name}")
+/// A key, its value, and what it has to be.
+pub(super) type Fault = (&'static str, String, String);
+
+pub(super) fn fault(key: &'static str, value: impl fmt::Display, rule: impl Into<String>) -> Fault {
+    (key, value.to_string(), rule.into())
 }
 
-/// A key, its value, and what it has to be.
-type Fault = (&'static str, String, String);
-
-fn fault(key: &'static str, value: impl fmt::Display, rule: impl Into<String>) -> Fault {
-    (key, value.to_string(), rule.into())
+/// Whether it can be the name of a bridge.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && !text.contains(|char: char| matches!(char, '/' | '+' | '#') || char.is_control())
 }
 
 impl BridgeConfig {
@@ -246,10 +252,6 @@ impl BridgeConfig {
     }
 
     fn fault(&self) -> Option<Fault> {
-        let is_name = |text: &str| {
-            (1..=64).contains(&text.len())
-                && !text.contains(|char: char| matches!(char, '/' | '+' | '#') || char.is_control())
-        };
         if !is_name(&self.name) {
             let rule = "it must be 1 to 64 bytes, without / + #";
             return Some(fault("bridge.name", format!("{:?}", self.name), rule));
@@ -345,7 +347,7 @@ impl BridgeConfig {
                 true => self.tls.as_ref().map(BridgeTls::arguments).unwrap_or_default(),
                 false => TlsArgs::default(),
             };
-            let transport = place.transport(&tls).map_err(tls_fault)?;
+            let transport = place.transport(&tls).map_err(|fault| tls_fault(fault, TLS_KEYS))?;
             Ok(Remote { address: place, transport })
         };
         let dialects = match (self.version, self.try_private) {
@@ -358,13 +360,18 @@ impl BridgeConfig {
         let retry = [self.retry_ms_min, self.retry_ms_max];
         let [least, most] = retry.map(|ms| Duration::from_millis(ms.into()));
         Ok(Settings {
+            mark: self.mark(),
             name: self.name.clone(),
             remotes: self.addresses.iter().map(address).collect::<Result<_, _>>()?,
             is_round_robin: self.round_robin,
-            local_client_id: client_id_of(&self.name),
+            local_client_id: format!("{OWN_CLIENT_IDS}bridge/{}", self.name),
             client_id: self.client_id(),
             user_name: self.user_name.clone(),
-            password: self.secret()?,
+            password: secret_of(
+                self.password.as_ref(),
+                self.password_file.as_deref(),
+                "bridge.password_file",
+            )?,
             dialects,
             clean_start: self.clean_start,
             local_clean_start: self.local_clean_start.unwrap_or(self.clean_start),
@@ -388,16 +395,38 @@ impl BridgeConfig {
         })
     }
 
-    fn secret(&self) -> Result<Option<String>, Fault> {
-        let Some(file) = &self.password_file else { return Ok(self.password.clone()) };
-        let bad = |rule: String| fault("bridge.password_file", file.display(), rule);
-        let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-        let secret = text.strip_suffix('\n').unwrap_or(&text);
-        let secret = secret.strip_suffix('\r').unwrap_or(secret);
-        match secret.len() {
-            1..=65_535 => Ok(Some(secret.to_owned())),
-            _ => Err(bad("it must hold a password of 1 to 65535 bytes".into())),
+    /// Another number where anything in the table is another, or in a file that it names.
+    fn mark(&self) -> u64 {
+        let tls = self.tls.clone().unwrap_or_default();
+        let folder = tls.ca_folder.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let mut authorities: Vec<PathBuf> = folder.map(|entry| entry.path()).collect();
+        authorities.sort_unstable();
+        let files =
+            [&self.password_file, &tls.ca, &tls.certificate, &tls.key].into_iter().flatten();
+        let mut hasher = DefaultHasher::new();
+        toml::to_string(self).unwrap_or_default().hash(&mut hasher);
+        for file in files.chain(&authorities) {
+            // What cannot be read is an error elsewhere.
+            (file, std::fs::read(file).ok()).hash(&mut hasher);
         }
+        hasher.finish()
+    }
+}
+
+/// A password, or what is in its file now.
+pub(super) fn secret_of(
+    password: Option<&String>,
+    file: Option<&Path>,
+    key: &'static str,
+) -> Result<Option<String>, Fault> {
+    let Some(file) = file else { return Ok(password.cloned()) };
+    let bad = |rule: String| fault(key, file.display(), rule);
+    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
+    let secret = text.strip_suffix('\n').unwrap_or(&text);
+    let secret = secret.strip_suffix('\r').unwrap_or(secret);
+    match secret.len() {
+        1..=65_535 => Ok(Some(secret.to_owned())),
+        _ => Err(bad("it must hold a password of 1 to 65535 bytes".into())),
     }
 }
 
@@ -424,22 +453,27 @@ fn host_name() -> String {
     if name.is_empty() { "weir".to_owned() } else { name }
 }
 
-/// By the key that is as wrong as the option.
-fn tls_fault(TlsFault { option, value, why }: TlsFault) -> Fault {
-    let key = match option {
-        "--cafile" => "bridge.tls.ca",
-        "--capath" => "bridge.tls.ca_folder",
-        "--cert" => "bridge.tls.certificate",
-        "--key" => "bridge.tls.key",
-        "--insecure" => "bridge.tls.insecure",
-        "--tls-alpn" => "bridge.tls.alpn",
-        _ => "bridge.tls",
-    };
-    fault(key, value, why)
+/// By that of the keys which is as wrong as the option; the last is that of the table.
+pub(super) fn tls_fault(fault: TlsFault, keys: [&'static str; 7]) -> Fault {
+    let TlsFault { option, value, why } = fault;
+    let options = ["--cafile", "--capath", "--cert", "--key", "--insecure", "--tls-alpn"];
+    let at = options.iter().position(|it| *it == option).unwrap_or(options.len());
+    self::fault(keys[at], value, why)
 }
 
+/// Of [`tls_fault`].
+const TLS_KEYS: [&str; 7] = [
+    "bridge.tls.ca",
+    "bridge.tls.ca_folder",
+    "bridge.tls.certificate",
+    "bridge.tls.key",
+    "bridge.tls.insecure",
+    "bridge.tls.alpn",
+    "bridge.tls",
+];
+
 impl BridgeTls {
-    fn arguments(&self) -> TlsArgs {
+    pub(super) fn arguments(&self) -> TlsArgs {
         TlsArgs {
             cafile: self.ca.clone(),
             capath: self.ca_folder.clone(),

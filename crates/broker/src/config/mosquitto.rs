@@ -11,6 +11,7 @@ mod options;
 
 pub use options::{OPTIONS, Options};
 
+use super::sections::shown_table;
 use super::{Config, ConfigError};
 use bridges::Bridge;
 use lines::Line;
@@ -275,13 +276,37 @@ fn is_called(option: &str, name: &str) -> bool {
     name.strip_suffix('*').map_or(option == name, |start| option.starts_with(start))
 }
 
-/// A file of Weir's own, with what it does not say as comments.
+/// A file of Weir's own, with what it does not say as comments. For people: passwords are `***`.
 impl fmt::Display for MosquittoFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &shown_table(self.config.clone()))
+    }
+}
+
+/// The same with its passwords.
+struct Whole<'a>(&'a MosquittoFile);
+
+impl fmt::Display for Whole<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, &toml::to_string(&self.0.config).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl MosquittoFile {
+    /// Whether it has passwords, which nobody is shown.
+    pub fn has_secrets(&self) -> bool {
+        self.to_string() != self.whole()
+    }
+
+    /// As it is shown, with its passwords: for a file that only its owner may read.
+    pub fn whole(&self) -> String {
+        Whole(self).to_string()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, config: &str) -> fmt::Result {
         writeln!(f, "# Made of {}.", self.path.display())?;
         if !self.config.is_empty() {
-            let text = toml::to_string(&self.config).map_err(|_| fmt::Error)?;
-            writeln!(f, "\n{}", text.trim_end())?;
+            writeln!(f, "\n{}", config.trim_end())?;
         }
         let (guards, others): (Vec<_>, Vec<_>) = self.notes.iter().partition(|it| it.is_guard);
         let groups = [

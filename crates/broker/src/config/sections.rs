@@ -32,7 +32,7 @@ pub const SECTIONS: &[Section] = &[
         "As `listen`. New connections go by other certificates, proxies and paths; \
         those there are keep what they have, unless their own certificates count no more.",
     ),
-    restart("shards", "Each thread has a part of the sessions."),
+    restart("shards", "Each thread has a part of the sessions, and of the store."),
     live("gather_ms", "At once."),
     restart("io", "Connections are in what holds them."),
     live("log", "At once, unless an option or `WEIR_LOG` says the level."),
@@ -43,24 +43,39 @@ pub const SECTIONS: &[Section] = &[
         that connect are told the new value, and the highest that any was told is held. \
          A longer packet than files of the store have room for takes a restart.",
     ),
-    restart("limits.client_share_percent", "Tables of who has what are made for it."),
-    live("process", "New connections. Who is counted is counted on."),
-    restart("process.memory_bytes_max", "Threads have their parts of it."),
-    restart("features", "Clients were told of them when they connected."),
-    restart("store", "The logs on disk are open."),
+    live(
+        "process",
+        "New connections. Who is counted is counted on. `memory_bytes_max` holds at once.",
+    ),
+    restart("features", "Clients were told of them when they connected, and hold them for true."),
+    restart("store", "The logs on disk are open, and written by these settings."),
     live(
         "auth",
         "New connections, and rights at once. Clients whose user is gone or has another \
         password end, and those without a user name if these are not let in any more.",
     ),
     secret("auth.users", "As `auth`."),
-    restart("auth.jwt", "A thread was made for it. The files that it names are read again."),
-    restart("auth.http", "A thread was made for it. The files that it names are read again."),
+    live(
+        "auth.jwt",
+        "New connections; who waits for an answer gets it by the old one. Clients that came by a \
+        token end, unless no more has changed than `refresh_s`, `ca_file` and what files say.",
+    ),
+    live(
+        "auth.http",
+        "New connections; who waits for an answer gets that of the old service. Clients that a \
+        service let in end if there is none now, or `url`, `superuser_url` or `form` is another.",
+    ),
     live("share", "Groups whose first member subscribes from now on."),
     live("flow", "At once. Counters and throttles of the rules begin anew."),
-    restart("bridge", "Each has a thread and a session of its own."),
-    restart("sys", "A task was made for it."),
-    restart("control", "It is served already."),
+    live(
+        "bridge",
+        "One that is the same stays connected. Another one of the same name connects anew, with \
+        the queue that there is. The queue of one that is gone stays if messages wait in it, and \
+        the log says how many.",
+    ),
+    restart("kafka", "Each has a thread, and connections to the brokers of its cluster."),
+    live("sys", "At once. Figures that are not published any more are taken back."),
+    restart("control", "It is served already, and maybe to whoever asks for the reload."),
     secret("control.token", "The next request."),
     live("control.may_write_config", "The next request."),
 ];
@@ -83,6 +98,10 @@ const SECRETS: &[&str] = &["headers", "password", "sha256"];
 /// Keys of addresses, which may have a password or a token in them.
 const ADDRESSES: &[&str] = &["url", "superuser_url", "jwks"];
 
+<<<<<<< HEAD
+=======
+/// What is printed in the place of a secret, and no value of one.
+>>>>>>> main
 pub(super) const HIDDEN: &str = "***";
 
 /// What a key is set to, once and now.
@@ -245,7 +264,11 @@ fn copy(from: &Table, to: &mut Table, path: &str) {
 
 /// A configuration as a file has it, without what is secret.
 pub(crate) fn shown(config: &Config) -> String {
-    let mut table = table_of(config);
+    shown_table(table_of(config))
+}
+
+/// The same of what a configuration is made of.
+pub(super) fn shown_table(mut table: Table) -> String {
     hide(&mut table, "");
     // Tables and texts can always be written.
     toml::to_string(&table).unwrap_or_default()
@@ -276,16 +299,17 @@ fn hide_value(value: &mut Value, path: &str, is_hidden: bool, is_address: bool) 
     }
 }
 
-/// An address without user, password and query.
+/// An address without user, password and query. Who has not encoded a password may have any letter
+/// in it: what could be one is left out.
 fn without_secrets(address: &str) -> String {
-    let plain = address.split(['?', '#']).next().unwrap_or_default();
-    match plain.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').map_or((rest, ""), |(host, path)| (host, path));
-            let host = host.rsplit('@').next().unwrap_or_default();
-            format!("{scheme}://{host}/{path}")
-        }
-        None => plain.to_owned(),
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return address.split(['?', '#']).next().unwrap_or_default().to_owned();
+    };
+    let (plain, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    match plain.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}://{place}"),
+        None if query.contains('@') => format!("{scheme}://{HIDDEN}"),
+        None => format!("{scheme}://{plain}"),
     }
 }
 
@@ -321,8 +345,8 @@ mod tests {
         );
         let Plan { config: plan, changes } = Plan::new(&old, new);
         assert_eq!((plan.shards, plan.limits.queue_messages_max), (2, 7));
-        assert_eq!(plan.limits.client_share_percent, old.limits.client_share_percent);
-        assert_eq!((plan.auth.http, &*plan.auth.users["a"]), (None, "y"));
+        assert_eq!(plan.limits.client_share_percent, 50);
+        assert_eq!((plan.auth.http.unwrap().pool, &*plan.auth.users["a"]), (64, "y"));
         assert_eq!(plan.store, old.store);
         let token = "[[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"ab\"\n";
         let served = config(&format!("[control]\nhttp = [\"127.0.0.1:1\"]\n{token}"));
@@ -332,11 +356,27 @@ mod tests {
             let of = changes.iter().filter(move |change| change.is_live == is_live);
             of.map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(shown(true), ["auth.users.a", "limits.queue_messages_max = 7 (was 5)"]);
+        for live in ["auth.users.a", "auth.http.url", "limits.queue_messages_max = 7 (was 5)"] {
+            assert!(shown(true).contains(&live.to_owned()), "{live}: {:?}", shown(true));
+        }
         let restart = shown(false);
         assert!(restart.contains(&"shards = 4 (was 2)".to_owned()), "{restart:?}");
         assert!(restart.contains(&"store.gap_ms = 9 (was 1)".to_owned()), "{restart:?}");
-        assert!(restart.contains(&"auth.http.url".to_owned()), "{restart:?}");
+    }
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_password() {
+        for (address, shown) in [
+            ("http://h:1/p", "http://h:1/p"),
+            ("http://me:pass@h:1/p?k=key#x", "http://h:1/p"),
+            ("http://me:pa/ss@h:1/p", "http://h:1/p"),
+            ("http://me:pa@ss@h", "http://h"),
+            ("http://me:pa?ss@h:1/p", "http://***"),
+            ("http://me:pa#ss@h:1/p?k=key", "http://***"),
+            ("/etc/keys?k=key", "/etc/keys"),
+        ] {
+            assert_eq!(without_secrets(address), shown, "{address}");
+        }
     }
 
     #[test]
@@ -344,9 +384,11 @@ mod tests {
         let text = shown(&config(
             "[auth.users]\nann = \"verifier\"\n[auth.http]\nurl = \"http://me:pass@h:1/p?k=key\"\n\
              [auth.http.headers]\nAuthorization = \"Bearer t\"\n\
-             [[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"abcd\"\n",
+             [[control.token]]\nname = \"n\"\nrole = \"admin\"\nsha256 = \"abcd\"\n\
+             [[bridge]]\nname = \"up\"\naddresses = [\"mqtt://h\"]\npassword = \"hush\"\n\
+             topics = [{ pattern = \"#\" }]\n",
         ));
-        for secret in ["verifier", "me:pass", "k=key", "Bearer", "abcd"] {
+        for secret in ["verifier", "me:pass", "k=key", "Bearer", "abcd", "hush"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("http://h:1/p") && text.contains("ann = \"***\""), "{text}");

@@ -44,6 +44,11 @@ impl Bound {
         }
     }
 
+    /// An origin may take another part from now on.
+    pub(super) fn set_share(&mut self, share_percent: u8) {
+        self.share_max = share_of(self.lines_max.into(), share_percent) as u32;
+    }
+
     /// Whether a line may be written that counts for this origin, which is asked for if it matters.
     pub(super) fn allows(&mut self, now: Micros, origin: impl FnOnce() -> u64) -> bool {
         let second = now.0 / SECOND_US;

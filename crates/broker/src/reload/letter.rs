@@ -1,17 +1,20 @@
 //! What a shard is told of a reload.
 
 use crate::admission::ProcessLimits;
+use crate::auth::access::AccessWay;
 use crate::auth::hasher::HasherWay;
 use crate::auth::{AuthConfig, Bans};
+use crate::control::Answer;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
+use crate::sys::SysConfig;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use weir_core::{Limits, Policy, SharePolicy};
+use weir_core::{Limits, Policy, SharePolicy, Voucher};
 use weir_flow::Flow;
-use weir_reactor::{Joint, ListenerId, Transport};
+use weir_reactor::{Joint, ListenerId, ToOutside, Transport};
 
 /// What all shards are told.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub(crate) struct Reload {
     pub(crate) bans: Option<Arc<Bans>>,
     /// Users that are gone, or have another password.
     pub(crate) gone: BTreeSet<String>,
+    /// Client identifiers of bridges that are gone, and have ended.
+    pub(crate) bridges_gone: Vec<String>,
     /// Where what clients have shown of certificates is to be looked at again.
     pub(crate) certificates: Option<Look>,
     pub(crate) settings: Option<Box<NewSettings>>,
@@ -41,8 +46,9 @@ pub(crate) struct NewSettings {
     pub(crate) ends_anonymous: bool,
     /// No user name was looked at before.
     pub(crate) ends_named: bool,
-    /// There is no file of rights any more.
-    pub(crate) clears_policy: bool,
+    /// Who is not asked any more, or by other rules.
+    pub(crate) ends_vouched: Vec<Voucher>,
+    pub(crate) sys: SysConfig,
     pub(crate) doors: Doors,
     /// Listeners that were there, and how those that they accept talk from now on.
     pub(crate) transports: Vec<(ListenerId, Transport)>,
@@ -58,7 +64,14 @@ pub(crate) struct ForShard {
     /// Rules that take the place of those there are; none at all, if they are empty.
     pub(crate) flow: Option<Option<Flow>>,
     /// Its way to the hasher, if that has just begun.
-    pub(crate) hasher: Option<(HasherWay, Joint<Letter>)>,
+    pub(crate) hasher: Option<HasherWay>,
+    /// Its way to where tokens are checked and the service is asked, in the place of the one there
+    /// is; none at all, if there are neither.
+    pub(crate) access: Option<Option<AccessWay>>,
+    /// Its way to the control thread, if that has just begun.
+    pub(crate) control: Option<ToOutside<Answer>>,
+    /// Where letters come from threads that have just begun.
+    pub(crate) joints: Vec<Joint<Letter>>,
     /// Dropped when the shard goes by all of it, or has ended.
     pub(crate) done: Done,
 }
@@ -143,24 +156,32 @@ impl ReloadsSeen {
         self.count
     }
 
-    /// Whether clients of this user, or without one, were ended by one of those behind the first so
-    /// many.
-    pub(crate) fn has_ended(&self, user: Option<&str>, seen: u32) -> bool {
+    /// Whether such clients were ended by one of those behind the first so many.
+    pub(crate) fn has_ended(
+        &self,
+        (user, voucher): (Option<&str>, Option<Voucher>),
+        seen: u32,
+    ) -> bool {
         let missed = self.count.saturating_sub(seen) as usize;
         missed > self.recent.len()
-            || self.recent.iter().take(missed).any(|reload| reload.ends(user))
+            || self.recent.iter().take(missed).any(|reload| reload.ends(user, voucher))
     }
 }
 
 impl Reload {
-    /// Whether it ends clients of this user, or without one.
-    pub(crate) fn ends(&self, user: Option<&str>) -> bool {
+    /// Whether it ends clients of this user, or without one, that somebody may vouch for.
+    pub(crate) fn ends(&self, user: Option<&str>, voucher: Option<Voucher>) -> bool {
         let settings = self.settings.as_deref();
+        if let (Some(voucher), Some(settings)) = (voucher, settings)
+            && settings.ends_vouched.contains(&voucher)
+        {
+            return true;
+        }
         match user {
             Some(user) => {
                 self.gone.contains(user) || settings.is_some_and(|settings| settings.ends_named)
             }
-            None => settings.is_some_and(|settings| settings.ends_anonymous),
+            None => voucher.is_none() && settings.is_some_and(|settings| settings.ends_anonymous),
         }
     }
 }
@@ -176,7 +197,8 @@ mod tests {
             Arc::new(Reload { gone, ..Reload::default() })
         };
         let mut reloaded = ReloadsSeen::default();
-        let ended = |reloaded: &ReloadsSeen, user, seen| reloaded.has_ended(Some(user), seen);
+        let ended =
+            |reloaded: &ReloadsSeen, user, seen| reloaded.has_ended((Some(user), None), seen);
         assert!(!ended(&reloaded, "a", 0) && !ended(&reloaded, "a", 1));
         for user in ["a", "b", "c"] {
             reloaded.add(reload(user));
@@ -186,7 +208,7 @@ mod tests {
         assert_eq!(all(2), [false, false, true, false]);
         assert_eq!(all(3), [false; 4]);
         assert_eq!(all(4), [false; 4], "the sender was first");
-        assert!(!reloaded.has_ended(None, 0));
+        assert!(!reloaded.has_ended((None, None), 0));
         (0..RECENT_MAX).for_each(|_| reloaded.add(reload("e")));
         assert!(ended(&reloaded, "d", 0), "nobody knows any more");
     }

@@ -102,7 +102,14 @@ impl Listening {
         let Next { doors, heard, kept, removed, .. } = next;
         for id in removed {
             if let Some(gone) = self.heard.remove(&id) {
-                tracing::info!("no longer listening on {}", gone.name);
+                let name = gone.name;
+                match gone.place {
+                    Place::Systemd(_) => tracing::warn!(
+                        "no longer listening on {name}: systemd passes its socket again at a \
+                         restart only"
+                    ),
+                    _ => tracing::info!("no longer listening on {name}"),
+                }
             }
         }
         for (id, place) in kept {

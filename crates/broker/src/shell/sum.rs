@@ -2,6 +2,7 @@
 //! read again, and what the control thread wants.
 
 use super::{Guard, Output, Rates, SHORT_UNREAD_BYTES, Shell};
+use crate::auth::access::AccessWay;
 use crate::auth::hasher::HasherWay;
 use crate::auth::{Bans, Until, Whom};
 use crate::content::FlowOfShard;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use weir_control::{DropQuery, Request, Whom as Named};
 use weir_core::{ConnKey, Kicked, Limits, Micros, Partition, Shard, ShardId, Unwelcome};
 use weir_flow::Flow;
-use weir_reactor::{Io, Joint};
+use weir_reactor::{Io, Joint, ToOutside};
 
 /// What a connection may have of answers that its client does not take, in bytes, beside messages.
 const UNREAD_ANSWERS_BYTES: usize = 64 * 1024;
@@ -38,17 +39,20 @@ impl Shell {
     pub(crate) fn take_up(
         &mut self,
         flow: Option<Option<Flow>>,
-        hasher: Option<(HasherWay, Joint<Letter>)>,
+        hasher: Option<HasherWay>,
+        access: Option<Option<AccessWay>>,
+        control: Option<ToOutside<Answer>>,
+        joints: Vec<Joint<Letter>>,
     ) {
         match flow {
             None => {}
             Some(None) => self.shard.clear_rules(),
             Some(Some(flow)) => self.shard.set_rules(Box::new(FlowOfShard(flow))),
         }
-        if let Some((way, joint)) = hasher {
-            self.mailbox.join(joint);
-            self.guard.auth.set_hasher(way);
-        }
+        joints.into_iter().for_each(|joint| self.mailbox.join(joint));
+        self.control = control.or(self.control.take());
+        hasher.into_iter().for_each(|way| self.guard.auth.set_hasher(way));
+        access.into_iter().for_each(|way| self.guard.auth.set_access(way));
     }
 
     /// Goes by what was read again.
@@ -57,11 +61,16 @@ impl Shell {
             self.set(settings, io);
         }
         let (shard, mut output) = self.parts(io);
-        if let Some(policy) = &reload.policy {
-            shard.set_policy(Arc::clone(policy));
+        match &reload.policy {
+            Some(policy) => shard.set_policy(Arc::clone(policy)),
+            // It is not about rights.
+            None if reload.settings.is_none() => {}
+            None => shard.clear_policy(),
         }
-        shard.end_clients_of(|user| reload.ends(Some(user)), output.now(), &mut output);
-        if reload.ends(None) {
+        shard.end_clients_of(|user| reload.ends(Some(user), None), output.now(), &mut output);
+        let vouched = reload.settings.as_ref().map_or(&[][..], |settings| &settings.ends_vouched);
+        shard.end_clients_vouched_for(vouched, output.now(), &mut output);
+        if reload.ends(None, None) {
             shard.end_anonymous(output.now(), &mut output);
         }
         if let Some(bans) = &reload.bans {
@@ -70,6 +79,9 @@ impl Shell {
         }
         if let Some(look) = &reload.certificates {
             look.ended(output.end_uncertified(shard));
+        }
+        for client_id in &reload.bridges_gone {
+            leave_queue(client_id, shard, &mut output);
         }
         self.guard.reloaded.add(reload);
     }
@@ -85,10 +97,10 @@ impl Shell {
         if settings.auth.knows_users() {
             shard.know_users();
         }
-        if settings.clears_policy {
-            shard.clear_policy();
-        }
-        guard.auth.set(&settings.auth, settings.allows_anonymous);
+        let share_percent = settings.limits.client_share_percent;
+        guard.auth.set(&settings.auth, settings.allows_anonymous, share_percent);
+        guard.log.set_share(share_percent);
+        settings.sys.set_events(&mut guard.events);
         guard.doors = Arc::clone(&settings.doors);
         guard.unread_bytes_max = unread_bytes_max(&settings.limits);
         io.set_unread_max(guard.unread_bytes_max_now(io.now_us()));
@@ -174,17 +186,20 @@ impl Output<'_> {
             return None;
         }
         // Before its CONNECT, the rest is still to be asked.
-        let (client_id, user) = shard.who(conn)?;
+        let ((client_id, user), voucher) = (shard.who(conn)?, shard.voucher(conn));
         let peer = self.guard.log.peer_of(conn, self.io).map(|peer| peer.ip());
         match user {
             _ if self.guard.admission().has_banned(peer, client_id, user) => {
                 Some(Unwelcome::Banned)
             }
             _ if self.guard.farewell.is_gone(conn) => Some(Unwelcome::ListenerGone),
-            user if self.guard.reloaded.has_ended(user, reloads) => Some(match user {
-                Some(_) => Unwelcome::UserGone,
-                None => Unwelcome::Anonymous,
-            }),
+            user if self.guard.reloaded.has_ended((user, voucher), reloads) => {
+                Some(match (user, voucher) {
+                    (_, Some(_)) => Unwelcome::VoucherGone,
+                    (Some(_), None) => Unwelcome::UserGone,
+                    (None, None) => Unwelcome::Anonymous,
+                })
+            }
             _ => None,
         }
     }
@@ -281,5 +296,24 @@ impl Output<'_> {
                 }
             }
         })
+    }
+}
+
+/// A bridge is gone. Its queue is over with it if it is empty; what waits in it was acknowledged to
+/// whoever published it, and stays until somebody says so.
+fn leave_queue(client_id: &str, shard: &mut Shard, output: &mut Output<'_>) {
+    match shard.waiting(client_id) {
+        // It is another shard's, or did not outlive its connection.
+        None => {}
+        Some(0) => {
+            shard.end_client(client_id, output.now(), output);
+            tracing::info!(client_id, "a bridge is gone, and its empty queue");
+        }
+        Some(messages) => tracing::warn!(
+            client_id,
+            messages,
+            "a bridge is gone, and messages wait in its queue: they go on when a bridge of this \
+             name is there again, or end with DELETE /api/v1/sessions/ and the client identifier"
+        ),
     }
 }

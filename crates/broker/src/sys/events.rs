@@ -53,6 +53,11 @@ impl Events {
         }
     }
 
+    /// So many in a second from now on; 0 is none.
+    pub(crate) fn set_max(&mut self, per_s_max: u32) {
+        self.per_s_max = per_s_max;
+    }
+
     /// Keeps what a notice tells, if it is of a client that has come or gone.
     pub(crate) fn note(
         &mut self,
@@ -61,6 +66,7 @@ impl Events {
         peer: impl FnOnce() -> Option<SocketAddr>,
         now: Micros,
     ) {
+<<<<<<< HEAD
         let Some((conn, client_id, user, reason)) = told(notice, user) else { return };
         let known = self.users.remove(&conn);
         let user = if reason.is_some() { known } else { user.map(Into::into) };
@@ -69,6 +75,13 @@ impl Events {
         {
             self.users.insert(conn, user.clone());
         }
+=======
+        // There are none now, as a reload has said.
+        if self.per_s_max == 0 {
+            return;
+        }
+        let Some((client_id, user, reason)) = told(notice, user) else { return };
+>>>>>>> main
         if now >= self.second_began + SECOND {
             (self.second_began, self.in_second) = (now, 0);
         }
@@ -216,6 +229,19 @@ mod tests {
         });
         events.note(&connected("c"), None, || None, Micros(9_000_000));
         assert_eq!((events.waiting.len(), events.dropped), (3, 25), "nobody has taken them");
+    }
+
+    #[test]
+    fn where_none_are_said_none_are_dropped() {
+        let mut events = Events::new("h", 1);
+        let mut said = |per_s_max, at| {
+            events.set_max(per_s_max);
+            (0..3).for_each(|_| events.note(&connected("c"), None, || None, Micros(at)));
+            (std::iter::from_fn(|| events.take()).count(), events.dropped)
+        };
+        assert_eq!(said(1, 1_000_000), (1, 2));
+        assert_eq!(said(0, 2_000_000), (0, 2));
+        assert_eq!(said(9, 3_000_000), (3, 2));
     }
 
     #[test]

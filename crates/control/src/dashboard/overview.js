@@ -17,7 +17,9 @@ const REFUSED = {
   rule_results_refused: "results of rules", refused_count: "connections: connections_max", refused_address: "connections: connections_per_address_max",
   refused_rate: "connections: connects_per_second_max", cut: "connections: before the handshake", banned: "connections: banned",
   cut_strangers: "connections: no known proxy", passwords_wrong: "passwords that are wrong", passwords_busy: "passwords: too many at once",
-  tokens_wrong: "clients' tokens that are wrong",
+  tokens_wrong: "clients' tokens that are wrong", api_unauthorized: "requests of the API without a known token",
+  api_forbidden: "requests of the API beyond a token's role", api_too_many: "requests of the API: too many",
+  api_connections_cut: "connections of the API: too many of a network", api_connections_displaced: "connections of the API that made room for others",
 };
 const FAULTS = {
   transport_errors: "TLS, WebSocket or PROXY protocol failed", accept_errors: "connections that could not be accepted",

@@ -578,6 +578,18 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("trace_packets", "result=\"copied\""), ("trace_dropped", "result=\"dropped\"")],
     ),
     family(
+        "weir_api_refusals",
+        Counter,
+        "Requests and connections of the API over TCP that were refused or ended, by reason.",
+        &[
+            ("api_connections_cut", "reason=\"connections_of_network\""),
+            ("api_connections_displaced", "reason=\"place_for_another\""),
+            ("api_unauthorized", "reason=\"no_known_token\""),
+            ("api_forbidden", "reason=\"role\""),
+            ("api_too_many", "reason=\"too_many_requests\""),
+        ],
+    ),
+    family(
         "weir_log_lines_lost",
         Counter,
         "Lines lost because the log's writer was too slow.",

@@ -22,7 +22,7 @@ const CLIENTS_MAX: usize = 1_000;
 /// An answer is short of clients then, and has a cursor.
 const ASKED_MAX: u32 = 256;
 
-/// Bytes of client identifiers that an answer ends at, short of clients.
+/// Bytes of names, as JSON has them, that an answer ends at, short of clients.
 const NAME_BYTES_MAX: usize = 1024 * 1024;
 
 pub(super) fn no_client(id: &str) -> Problem {
@@ -133,6 +133,9 @@ pub(super) async fn clients(
             name_bytes += client.name_bytes();
             clients.push(client);
             last = Some(behind);
+            if name_bytes >= NAME_BYTES_MAX {
+                break;
+            }
         }
         // Those that have no room any more begin the next answer.
         let next = if taken.next().is_some() { last } else { page.next };

@@ -3,7 +3,8 @@
 use super::operation::Accepted;
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
-use crate::port::{Answer, Message, Request};
+use crate::port::{Answer, Full, Message, Request};
+use crate::read::json_bytes;
 use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
@@ -12,6 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+
+/// Bytes that a text may be longer than as base64, so that a short one is readable.
+const PLAIN_BYTES: usize = 1_024;
 
 /// Messages that one request may publish.
 const BULK_MAX: usize = 1_000;
@@ -79,6 +83,8 @@ pub(super) async fn publish_bulk(
         return Err(Problem::bad_request(format!("at most {BULK_MAX} messages at a time")));
     }
     let messages = wanted.into_iter().map(Wanted::message).collect::<Result<Vec<_>, _>>()?;
+    // One after the other: side by side, each would take as long as all, and none be done in time.
+    let _turn = asks.bulk.acquire().await.map_err(|_| Full)?;
     for (at, message) in messages.into_iter().enumerate() {
         send(&asks, message).await.map_err(|problem| problem.at(at))?;
     }
@@ -106,11 +112,14 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// With its payload, if it is wanted.
+    /// With its payload, if it is wanted: as base64 also where that is shorter than what JSON makes
+    /// of the text.
     pub(super) fn new(message: &Message, with_payload: bool) -> Self {
         let encoded = with_payload.then(|| match std::str::from_utf8(&message.payload) {
-            Ok(text) => (text.to_owned(), Encoding::Plain),
-            Err(_) => (STANDARD.encode(&message.payload), Encoding::Base64),
+            Ok(text) if json_bytes(text) <= text.len().div_ceil(3) * 4 + PLAIN_BYTES => {
+                (text.to_owned(), Encoding::Plain)
+            }
+            _ => (STANDARD.encode(&message.payload), Encoding::Base64),
         });
         let (payload, payload_encoding) = encoded.unzip();
         let payload_bytes = message.payload.len();
@@ -121,5 +130,30 @@ impl Shown {
             payload,
             payload_encoding,
         }
+    }
+
+    /// The bytes of its texts in JSON.
+    pub(super) fn bytes(&self) -> usize {
+        json_bytes(&self.topic) + self.payload.as_deref().map_or(0, json_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_never_much_longer_than_its_base64() {
+        let encoding = |payload: &[u8]| {
+            let topic = String::new();
+            let message = Message { topic, payload: payload.into(), qos: 0, retain: true };
+            let shown = Shown::new(&message, true);
+            assert!(shown.bytes() <= payload.len().div_ceil(3) * 4 + PLAIN_BYTES);
+            shown.payload_encoding
+        };
+        assert_eq!(encoding(&[b'x'; 100_000]), Some(Encoding::Plain));
+        assert_eq!(encoding(b"\x1b[31m\"quoted\"\n"), Some(Encoding::Plain));
+        assert_eq!(encoding(&[1; 100_000]), Some(Encoding::Base64));
+        assert_eq!(encoding(&[0xff; 10]), Some(Encoding::Base64));
     }
 }

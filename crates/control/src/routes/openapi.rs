@@ -13,13 +13,14 @@ const ABOUT: &str = "What a running broker is asked, and told to do. A viewer's 
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&operations()));
 
-/// What any request may be answered, that of a 401 where a token is asked for, and that of a 403
-/// where something is changed.
+/// What any request may be answered: 401 where a token is asked for, 403 where it has to be an
+/// admin's, and 408 where a body is taken.
 const EVERYWHERE: &[(u16, &str)] = &[
     (401, "The request has no token that the broker knows."),
-    (403, "The token is a viewer's, and this changes something."),
+    (403, "The token is a viewer's, and this is for admins."),
+    (408, "The body took too long to come."),
     (413, "A body that is too long, or one where none is taken."),
-    (429, "Too many requests in this second."),
+    (429, "Too many requests in this second, or at a time."),
     (503, "The broker takes no request now; try again."),
     (504, "The broker did not answer in time."),
 ];
@@ -32,6 +33,11 @@ pub(super) async fn openapi() -> Json<Value> {
 /// Whether a path is answered without a token.
 pub(super) fn is_open(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz" | "/api/v1/openapi.json")
+}
+
+/// What viewers are not shown: who could be guessed at and what for, and what clients send.
+pub(super) fn is_for_admins(path: &str) -> bool {
+    ["/api/v1/users", "/api/v1/acl", "/api/v1/traces"].iter().any(|it| path.starts_with(it))
 }
 
 /// OpenAPI 3.1.
@@ -73,14 +79,15 @@ fn document(operations: &[Operation]) -> Value {
 }
 
 fn shown(operation: &Operation, description: &mut Description) -> Value {
-    let Operation { path, method, summary, faults, describe, .. } = *operation;
+    let Operation { path, method, summary, faults, takes_body, describe, .. } = *operation;
     describe(description);
     for &(status, what) in faults {
         description.fails(StatusCode::from_u16(status).unwrap_or_default(), what);
     }
     let is_met = |status: u16| match status {
         401 => !is_open(path),
-        403 => method != "get",
+        403 => method != "get" || is_for_admins(path),
+        408 => takes_body,
         _ => true,
     };
     for (status, ..) in EVERYWHERE.iter().filter(|fault| is_met(fault.0)) {

@@ -22,8 +22,8 @@ const MESSAGES_MAX: usize = 1_000;
 /// Messages that one request to a shard may ask for.
 const PAGE_MESSAGES_MAX: usize = 256;
 
-/// Bytes of topics and payloads that an answer ends at, short of messages.
-const BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of topics and payloads, as JSON has them, that an answer ends at, short of messages.
+const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -89,9 +89,19 @@ pub(super) async fn list(
     while shard < asks.shards() && messages.len() < limit && bytes < BYTES_MAX {
         let wanted = limit - messages.len();
         let page = page(&asks, shard, filter, after.as_deref(), wanted).await?;
-        for message in page.messages {
-            bytes += message.topic.len() + message.payload.len();
-            messages.push(Shown::new(&message, payload));
+        let mut left = page.messages.into_iter();
+        for message in left.by_ref() {
+            let shown = Shown::new(&message, payload);
+            bytes += shown.bytes();
+            messages.push(shown);
+            if bytes >= BYTES_MAX {
+                after = Some(message.topic);
+                break;
+            }
+        }
+        // Those that have no room any more begin the next answer.
+        if left.len() > 0 {
+            break;
         }
         (shard, after) = match page.next {
             Some(topic) => (shard, Some(topic)),

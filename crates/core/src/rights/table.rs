@@ -1,6 +1,6 @@
 //! Which session has whose rights: four bytes a session, and one value a user.
 
-use super::{Deed, OwnRights, OwnRules, Policy, Rights};
+use super::{Deed, OwnRights, Policy, Rights, Voucher};
 use crate::keys::SessionKey;
 use slab::Slab;
 use std::collections::BTreeMap;
@@ -28,16 +28,53 @@ impl User {
     }
 }
 
-/// A user of [`RightsTable`]: one more than its key; 0 is nobody that is known. The highest bit is
-/// of a session: nothing that it has subscribed to has to be looked at again.
+/// What is known of a session's client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) user: User,
+    pub(crate) own: OwnRights,
+    pub(crate) voucher: Option<Voucher>,
+}
+
+impl Known {
+    /// A user with the rights of the policy, for whom nobody else vouches.
+    pub(crate) fn plain(user: User) -> Self {
+        Self { user, own: OwnRights::Policy, voucher: None }
+    }
+}
+
+/// A user of [`RightsTable`]: one more than its key; 0 is nobody that is known. The highest bits
+/// are of a session: whether nothing that it has subscribed to has to be looked at again, and who
+/// vouches for its client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UserId(u32);
 
 impl UserId {
     const IS_COVERED: u32 = 1 << 31;
+    const VOUCHER_SHIFT: u32 = 29;
+    const KEY: u32 = (1 << Self::VOUCHER_SHIFT) - 1;
 
     fn key(self) -> Option<usize> {
-        ((self.0 & !Self::IS_COVERED) as usize).checked_sub(1)
+        ((self.0 & Self::KEY) as usize).checked_sub(1)
+    }
+
+    fn vouched_for_by(self, voucher: Option<Voucher>) -> Self {
+        let number = match voucher {
+            None => 0,
+            Some(Voucher::Broker) => 1,
+            Some(Voucher::Tokens) => 2,
+            Some(Voucher::Service) => 3,
+        };
+        Self(self.0 | number << Self::VOUCHER_SHIFT)
+    }
+
+    fn voucher(self) -> Option<Voucher> {
+        match (self.0 & !Self::IS_COVERED) >> Self::VOUCHER_SHIFT {
+            1 => Some(Voucher::Broker),
+            2 => Some(Voucher::Tokens),
+            3 => Some(Voucher::Service),
+            _ => None,
+        }
     }
 }
 
@@ -72,9 +109,9 @@ impl Entry {
     fn set_policy(&mut self, policy: Option<&Policy>) {
         let rights = match (&self.own, policy) {
             (OwnRights::All, _) | (OwnRights::Policy, None) => None,
-            (OwnRights::Policy, Some(policy)) => Some(policy.of(&self.user, OwnRules::default())),
+            (OwnRights::Policy, Some(policy)) => Some(policy.of(&self.user, None)),
             (OwnRights::Rules(own), policy) => {
-                Some(policy.unwrap_or(&Policy::default()).of(&self.user, own.clone()))
+                Some(policy.unwrap_or(&Policy::default()).of(&self.user, Some(own.clone())))
             }
         };
         self.rights = rights.map(Arc::new);
@@ -84,6 +121,9 @@ impl Entry {
 impl RightsTable {
     /// The rights of all users are those of another policy from now on, or of none.
     pub(crate) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
+        if policy.is_none() && self.policy.is_none() {
+            return;
+        }
         let mut changed = vec![false; self.users.capacity()];
         for (key, entry) in &mut self.users {
             let old = entry.rights.take();
@@ -123,8 +163,21 @@ impl RightsTable {
     }
 
     /// Whose client has the session, as far as that is known, and its rights of its own.
-    pub(crate) fn user(&self, key: SessionKey) -> Option<(User, OwnRights)> {
-        self.entry(key).map(|entry| (entry.user.clone(), entry.own.clone()))
+    pub(crate) fn known(&self, key: SessionKey) -> Option<Known> {
+        let Entry { user, own, .. } = self.entry(key)?;
+        Some(Known { user: user.clone(), own: own.clone(), voucher: self.voucher(key) })
+    }
+
+    /// Who vouches for the session's client.
+    pub(crate) fn voucher(&self, key: SessionKey) -> Option<Voucher> {
+        self.of.get(key.0 as usize)?.voucher()
+    }
+
+    /// The sessions whose clients one of these vouches for.
+    pub(crate) fn vouched_for(&self, by: &[Voucher]) -> Vec<SessionKey> {
+        let is_its = |id: &UserId| id.voucher().is_some_and(|voucher| by.contains(&voucher));
+        let sessions = (0..).zip(&self.of).filter(|(_, id)| is_its(id));
+        sessions.map(|(key, _)| SessionKey(key)).collect()
     }
 
     /// The user's name.
@@ -158,11 +211,12 @@ impl RightsTable {
     }
 
     /// The session is this user's from now on, and not known to be covered.
-    pub(crate) fn set_user(&mut self, key: SessionKey, user: User, own: OwnRights) {
+    pub(crate) fn set_user(&mut self, key: SessionKey, Known { user, own, voucher }: Known) {
         let id = match own {
             OwnRights::Policy => self.acquire(user),
             own => self.insert(user, own),
         };
+        let id = id.vouched_for_by(voucher);
         let at = key.0 as usize;
         if self.of.len() <= at {
             self.of.resize(at + 1, UserId::default());
@@ -219,7 +273,7 @@ impl RightsTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rights::{Grant, PolicyBuilder};
+    use crate::rights::{Grant, OwnRules, PolicyBuilder};
 
     fn policy(filter: &str) -> Arc<Policy> {
         let mut policy = PolicyBuilder::default();
@@ -237,18 +291,42 @@ mod tests {
         User::new(Some("ann"))
     }
 
+    /// Ann with rights of her own.
+    fn with(own: OwnRights) -> Known {
+        Known { own, ..Known::plain(ann()) }
+    }
+
+    #[test]
+    fn who_vouches_for_a_client_is_known_until_another_does() {
+        let mut table = table("a/#");
+        let vouched = |voucher| Known { voucher, ..Known::plain(ann()) };
+        let all = [None, Some(Voucher::Broker), Some(Voucher::Tokens), Some(Voucher::Service)];
+        for (key, voucher) in (0..).map(SessionKey).zip(all) {
+            table.set_user(key, vouched(voucher));
+            table.cover(key, "c", &[]);
+            assert_eq!(table.known(key), Some(vouched(voucher)));
+            assert!(table.is_covered(key));
+        }
+        assert_eq!(table.vouched_for(&[Voucher::Tokens]), [SessionKey(2)]);
+        let both = [Voucher::Service, Voucher::Tokens];
+        assert_eq!(table.vouched_for(&both), [SessionKey(2), SessionKey(3)]);
+        table.set_user(SessionKey(2), vouched(None));
+        table.forget(SessionKey(3));
+        assert_eq!(table.vouched_for(&both), []);
+    }
+
     #[test]
     fn sessions_of_a_user_share_its_rights_and_the_last_takes_them_along() {
         let mut table = table("a");
         for key in [0, 7] {
-            table.set_user(SessionKey(key), ann(), OwnRights::Policy);
+            table.set_user(SessionKey(key), Known::plain(ann()));
             assert!(table.allow(SessionKey(key), Deed::Write, "c", "a"));
         }
         assert_eq!(table.users.len(), 1);
         table.forget(SessionKey(0));
-        assert_eq!(table.user(SessionKey(0)), None);
-        assert_eq!(table.user(SessionKey(7)), Some((ann(), OwnRights::Policy)));
-        table.set_user(SessionKey(7), User::Anonymous, OwnRights::Policy);
+        assert_eq!(table.known(SessionKey(0)), None);
+        assert_eq!(table.known(SessionKey(7)), Some(Known::plain(ann())));
+        table.set_user(SessionKey(7), Known::plain(User::Anonymous));
         assert!(!table.ids.contains_key(&ann()));
         assert!(!table.allow(SessionKey(7), Deed::Write, "c", "a"));
         table.forget(SessionKey(7));
@@ -262,9 +340,9 @@ mod tests {
         };
         let mut table = table("a");
         let (first, second, third) = (SessionKey(0), SessionKey(1), SessionKey(2));
-        table.set_user(first, ann(), own(&[(Grant::DenyWrite, "a"), (Grant::Read, "b/#")]));
-        table.set_user(second, ann(), OwnRights::Policy);
-        table.set_user(third, ann(), OwnRights::All);
+        table.set_user(first, with(own(&[(Grant::DenyWrite, "a"), (Grant::Read, "b/#")])));
+        table.set_user(second, Known::plain(ann()));
+        table.set_user(third, with(OwnRights::All));
         assert!(!table.allow(first, Deed::Write, "c", "a"));
         assert!(table.allow(first, Deed::Read, "c", "b/x"));
         assert!(!table.allow(first, Deed::Write, "c", "b/x"));
@@ -284,18 +362,18 @@ mod tests {
     fn rules_of_one_client_alone_deny_what_they_do_not_grant() {
         let mut table = RightsTable::default();
         let own = OwnRules::new([(Grant::Deny, "a"), (Grant::ReadWrite, "#")]).unwrap();
-        table.set_user(SessionKey(0), ann(), OwnRights::Rules(own));
+        table.set_user(SessionKey(0), with(OwnRights::Rules(own)));
         assert!(table.allow(SessionKey(0), Deed::Read, "c", "b"));
         assert!(!table.allow(SessionKey(0), Deed::Read, "c", "a"));
         assert!(!table.allow(SessionKey(0), Deed::Read, "c", "$SYS/x"));
-        table.set_user(SessionKey(0), ann(), OwnRights::Rules(OwnRules::default()));
+        table.set_user(SessionKey(0), with(OwnRights::Rules(OwnRules::default())));
         assert!(!table.allow(SessionKey(0), Deed::Read, "c", "b"));
     }
 
     #[test]
     fn another_policy_holds_for_sessions_that_are_there() {
         let mut table = table("a");
-        table.set_user(SessionKey(3), ann(), OwnRights::Policy);
+        table.set_user(SessionKey(3), Known::plain(ann()));
         table.set_policy(Some(policy("b")));
         assert!(!table.allow(SessionKey(3), Deed::Write, "c", "a"));
         assert!(table.allow(SessionKey(3), Deed::Write, "c", "b"));
@@ -304,9 +382,9 @@ mod tests {
     #[test]
     fn the_sessions_of_some_users_are_found() {
         let mut table = RightsTable::default();
-        table.set_user(SessionKey(2), ann(), OwnRights::Policy);
-        table.set_user(SessionKey(4), User::new(Some("bob")), OwnRights::Policy);
-        table.set_user(SessionKey(5), User::Anonymous, OwnRights::Policy);
+        table.set_user(SessionKey(2), Known::plain(ann()));
+        table.set_user(SessionKey(4), Known::plain(User::new(Some("bob"))));
+        table.set_user(SessionKey(5), Known::plain(User::Anonymous));
         assert!(table.allow(SessionKey(2), Deed::Read, "c", "any"));
         assert_eq!(table.sessions_of(|user| user == "ann"), [SessionKey(2)]);
         assert_eq!(table.sessions_of(|user| user == "eve"), []);
@@ -324,7 +402,7 @@ mod tests {
         let mut table = RightsTable::default();
         table.set_policy(Some(read(&["a/#"])));
         let key = SessionKey(3);
-        table.set_user(key, ann(), OwnRights::Policy);
+        table.set_user(key, Known::plain(ann()));
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
         assert!(table.is_covered(key));
@@ -340,12 +418,12 @@ mod tests {
         table.set_policy(Some(read(&["a/b"])));
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
-        table.set_user(key, User::new(Some("bob")), OwnRights::Policy);
+        table.set_user(key, Known::plain(User::new(Some("bob"))));
         assert!(!table.is_covered(key));
         table.cover(key, "c", &["a/b"]);
         assert!(!table.is_covered(key));
         // Its terms let it do everything.
-        table.set_user(key, ann(), OwnRights::All);
+        table.set_user(key, with(OwnRights::All));
         table.cover(key, "c", &["x"]);
         assert!(table.is_covered(key));
         table.forget(key);

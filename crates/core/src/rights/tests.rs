@@ -30,9 +30,39 @@ fn policy() -> Policy {
 
 #[track_caller]
 fn check(user: Option<&str>, client_id: &str, topic: &str, expected: (bool, bool)) {
-    let rights = policy().of(&User::new(user), OwnRules::default());
+    let rights = policy().of(&User::new(user), None);
     let may = |deed| rights.allow(deed, client_id, topic);
     assert_eq!((may(Deed::Read), may(Deed::Write)), expected, "{user:?} {client_id} {topic}");
+}
+
+#[test]
+fn who_may_read_what_the_broker_says_of_itself_is_limited_beside_all_rules() {
+    let these = SysReaders::These(BTreeSet::from(["bob".to_owned()]));
+    let (all, users) = (SysReaders::All, SysReaders::Users);
+    // Nobody, ann, bob.
+    for (policy, readers, expected) in [
+        (Policy::free(), &all, [true, true, true]),
+        (Policy::free(), &users, [false, true, true]),
+        (Policy::free(), &these, [false, false, true]),
+        (policy(), &all, [false, false, true]),
+        (policy(), &users, [false, false, true]),
+    ] {
+        let policy = policy.with_sys_readers(readers.clone());
+        let reads = [None, Some("ann"), Some("bob")].map(|user| {
+            let rights = policy.of(&User::new(user), None);
+            let topics = ["$SYS/broker/uptime", "$SYS", "$SYS/#"];
+            let reads = topics.map(|topic| rights.allow(Deed::Read, "c", topic));
+            let covers = rights.covers("c", "$SYS/#");
+            assert!(!covers || reads[0], "{user:?} {readers:?}");
+            assert!(rights.is_free == rights.allow(Deed::Read, "c", "$SYSTEM"), "another topic");
+            reads[0]
+        });
+        assert_eq!(reads, expected, "{readers:?}");
+    }
+    let own = OwnRules::new([(Grant::Read, "$SYS/#"), (Grant::Read, "a")]).unwrap();
+    let limited = Policy::free().with_sys_readers(these).of(&User::Anonymous, Some(own));
+    let reads = ["$SYS/x", "a", "b"].map(|topic| limited.allow(Deed::Read, "c", topic));
+    assert_eq!(reads, [false, true, false], "rules of its own are all that it has");
 }
 
 #[test]

@@ -23,6 +23,9 @@ use weir_wire::{Properties, QoS, ReasonCode};
 /// takes a bounded time in a table that was once much larger.
 const PLACES_MAX: usize = 4096;
 
+/// Bytes of names and filters in a page; what passes this is its last. Clients choose them.
+const PAGE_BYTES_MAX: usize = 256 * 1024;
+
 /// Subscriptions that an [`Outlook`] names.
 const NAMED_MAX: usize = 16;
 
@@ -32,17 +35,19 @@ impl Shard {
     /// it. A session that is there all the time is on exactly one page.
     pub fn clients(&self, from: u32, clients_max: usize) -> ClientPage {
         let mut page = ClientPage::default();
-        let mut at = from as usize;
+        let (mut at, mut bytes) = (from as usize, 0);
         for _ in 0..PLACES_MAX {
             if at >= self.clients.end() {
                 return page;
             }
-            if page.clients.len() == clients_max {
+            if page.clients.len() == clients_max || bytes >= PAGE_BYTES_MAX {
                 break;
             }
             at = match self.clients.at(at) {
                 Ok(_) => {
-                    page.clients.push(self.state_of(SessionKey(at as u32)));
+                    let client = self.state_of(SessionKey(at as u32));
+                    bytes += client.client_id.len() + client.user.as_deref().map_or(0, str::len);
+                    page.clients.push(client);
                     page.behind.push(at as u32 + 1);
                     at + 1
                 }
@@ -57,6 +62,14 @@ impl Shard {
     pub fn client(&self, client_id: &str) -> Option<ClientState> {
         let key = self.clients.find(client_id)?;
         Some(self.state_of(key))
+    }
+
+    /// Messages that wait for the client of this identifier, those included that were sent and are
+    /// not acknowledged; nothing if this shard does not have it.
+    pub fn waiting(&self, client_id: &str) -> Option<u64> {
+        let session = &self.clients[self.clients.find(client_id)?];
+        let (queued, _) = session.queue().map_or((0, 0), Queue::total);
+        Some(queued + session.window.in_flight().count() as u64)
     }
 
     /// Ends the connection of a client because a person wants it: DISCONNECT 0x98 where the
@@ -86,8 +99,8 @@ impl Shard {
         Kicked::Ended
     }
 
-    /// Subscriptions of a client from a place on, so many at most; nothing if this shard does not
-    /// have it.
+    /// Subscriptions of a client from a place on, so many at most, or fewer with more behind them;
+    /// nothing if this shard does not have it.
     pub fn subscriptions(
         &self,
         client_id: &str,
@@ -97,7 +110,16 @@ impl Shard {
         let key = self.clients.find(client_id)?;
         let (records, from) = (self.clients[key].subscriptions(), from as usize);
         let (all, some) = (records.len(), records.iter().skip(from).take(subscriptions_max));
-        let subscriptions: Vec<_> = some.map(|&record| self.subscription_state(record)).collect();
+        let (mut subscriptions, mut bytes) = (Vec::new(), 0);
+        for &record in some {
+            let subscription = self.subscription_state(record);
+            let condition = subscription.condition.as_deref();
+            bytes += subscription.filter.len() + condition.map_or(0, str::len);
+            subscriptions.push(subscription);
+            if bytes >= PAGE_BYTES_MAX {
+                break;
+            }
+        }
         let next = from + subscriptions.len();
         let next = (next < all && !subscriptions.is_empty()).then_some(next as u32);
         Some(SubscriptionPage { subscriptions, next })

@@ -6,7 +6,7 @@ use super::{Next, Shard};
 use crate::auth::{AuthRequest, AuthStep, Terms, Verdict};
 use crate::keys::{ConnKey, Micros, Ticket};
 use crate::parcel::Admitted;
-use crate::rights::{OwnRights, User};
+use crate::rights::{Known, User};
 use crate::sink::Sink;
 use weir_wire::packet::Auth;
 use weir_wire::{Frame, Packet, PropertiesBuf, Property, ReasonCode, Version};
@@ -128,7 +128,7 @@ impl Shard {
             }
             Verdict::AcceptAs { user, data } => {
                 cold.authenticated_by = None;
-                clients.set_user(live.session, User::Named(user), OwnRights::Policy);
+                clients.set_user(live.session, Known::plain(User::Named(user)));
                 (ReasonCode::Success, data)
             }
             // No method of AUTH has terms.

@@ -102,7 +102,7 @@ impl Shard {
             None => return,
         };
         let subscriptions = self.moved_subscriptions(key);
-        let user = self.clients.rights.as_ref().and_then(|rights| rights.user(key));
+        let known = self.clients.rights.as_ref().and_then(|rights| rights.known(key));
         self.slices.add(SESSION_STEPS + SUBSCRIPTION_STEPS * subscriptions.len() as u64);
         let session = &mut self.clients[key];
         let attachment = session.attachment.take();
@@ -113,7 +113,7 @@ impl Shard {
         let moved = MovedSession {
             client_id: session.client_id.clone(),
             address: session.address,
-            user,
+            known,
             expiry_s: session.expiry_s,
             window: std::mem::take(&mut session.window).without_ways(),
             unreleased,
@@ -201,9 +201,9 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
-        if let Some((user, own)) = moved.user {
+        if let Some(known) = moved.known {
             self.know_users();
-            self.clients.set_user(key, user, own);
+            self.clients.set_user(key, known);
         }
         let session = &mut self.clients[key];
         (session.expiry_s, session.window) = (moved.expiry_s, moved.window);

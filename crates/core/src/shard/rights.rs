@@ -1,11 +1,12 @@
 //! What clients may publish and read, where the broker asks.
 
 use super::Shard;
+use super::connect::OWN_CLIENT_IDS;
 use super::connection::{Phase, Refusal, connect_again};
 use super::publish::NotTaken;
 use crate::auth::{Terms, Unwelcome};
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::rights::{OwnRights, Policy, User};
+use crate::rights::{Known, OwnRights, Policy, User, Voucher};
 use crate::session::Will;
 use crate::sink::Sink;
 use smallvec::SmallVec;
@@ -28,6 +29,9 @@ impl Unwelcome {
             Self::Banned => (ReasonCode::Banned, "it is banned"),
             Self::UserGone => {
                 (ReasonCode::NotAuthorized, "its user is gone, or has another password")
+            }
+            Self::VoucherGone => {
+                (ReasonCode::NotAuthorized, "what has let it in counts no more, or by other rules")
             }
             Self::Certificate => {
                 (ReasonCode::NotAuthorized, "its certificate would not let it in any more")
@@ -69,10 +73,11 @@ impl Shard {
         }
     }
 
-    /// Ends the connections of clients that have said no user name.
+    /// Ends the connections of clients that have said no user name, and that nobody vouches for.
     pub fn end_anonymous(&mut self, now: Micros, sink: &mut impl Sink) {
-        let is_nobody =
-            |&(conn, _, user): &(ConnKey, &str, Option<&str>)| user.is_none() && self.is_live(conn);
+        let is_nobody = |&(conn, _, user): &(ConnKey, &str, Option<&str>)| {
+            user.is_none() && self.voucher(conn).is_none() && self.is_live(conn)
+        };
         let conns: Vec<_> = self.connected().filter(is_nobody).map(|(conn, ..)| conn).collect();
         self.end_unwelcome(&conns, Unwelcome::Anonymous, now, sink);
     }
@@ -90,6 +95,22 @@ impl Shard {
         let here = sessions.filter(|session| self.clients.get(*session).is_some());
         let conns: Vec<ConnKey> = here.filter_map(|session| self.connection_of(session)).collect();
         self.end_unwelcome(&conns, Unwelcome::UserGone, now, sink);
+    }
+
+    /// Ends the connections of clients that one of these vouches for. Their sessions stay, as they
+    /// would if the connections were lost.
+    pub fn end_clients_vouched_for(&mut self, by: &[Voucher], now: Micros, sink: &mut impl Sink) {
+        let Some(rights) = self.clients.rights.as_ref().filter(|_| !by.is_empty()) else { return };
+        let sessions = rights.vouched_for(by).into_iter();
+        let here = sessions.filter(|session| self.clients.get(*session).is_some());
+        let conns: Vec<ConnKey> = here.filter_map(|session| self.connection_of(session)).collect();
+        self.end_unwelcome(&conns, Unwelcome::VoucherGone, now, sink);
+    }
+
+    /// Who vouches for the client of a connection that was let in.
+    pub fn voucher(&self, conn: ConnKey) -> Option<Voucher> {
+        let session = self.connections.session(conn)?;
+        self.clients.rights.as_ref()?.voucher(session)
     }
 
     /// Who is connected, or waits to be let in: the connection, its client identifier, and its user
@@ -196,9 +217,15 @@ impl Shard {
         if shown.is_some() {
             self.know_users();
         }
-        let user = shown.or(user_name);
-        let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
-        self.clients.set_user(session, User::new(user), own);
+        let user = User::new(shown.or(user_name));
+        // Nobody else has such a client identifier.
+        let known = if self.clients[session].client_id.starts_with(OWN_CLIENT_IDS) {
+            Known { user, own: OwnRights::All, voucher: Some(Voucher::Broker) }
+        } else {
+            let own = terms.map_or(OwnRights::Policy, |terms| terms.rights.clone());
+            Known { user, own, voucher: terms.and_then(|terms| terms.voucher) }
+        };
+        self.clients.set_user(session, known);
         self.cover_reads(session);
     }
 

@@ -205,6 +205,24 @@ fn every_counter_has_the_name_of_its_field() {
 }
 
 #[test]
+fn long_filters_and_names_make_pages_short_and_none_is_missing() {
+    let mut net = Net::new(1);
+    let peer = net.join("c", Ask { clean: false, expiry_s: 60, ..Ask::default() });
+    let filters: Vec<_> = (0..20).map(|at| format!("{at}/{}", "x".repeat(50_000))).collect();
+    for filter in &filters {
+        net.subscribe(peer, filter, QoS::AtMostOnce);
+    }
+    let (mut listed, mut next, mut pages) = (Vec::new(), Some(0), 0);
+    while let Some(from) = next {
+        let page = net.shards[0].subscriptions("c", from, 1_000).unwrap();
+        assert!(page.subscriptions.len() <= 6, "300 KB");
+        listed.extend(page.subscriptions.into_iter().map(|it| String::from(it.filter)));
+        (next, pages) = (page.next, pages + 1);
+    }
+    assert_eq!((listed, pages), (filters, 4));
+}
+
+#[test]
 fn a_session_ends_with_its_subscriptions_whether_its_client_is_there_or_not() {
     for stays in [true, false] {
         let mut net = Net::new(1);

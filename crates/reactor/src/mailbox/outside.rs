@@ -99,8 +99,12 @@ impl<T> Mailbox<T> {
         Address { waker: self.waker.clone(), sleeps: Arc::clone(&self.sleeps) }
     }
 
-    /// Gets the letters of one more thread outside from now on.
+    /// Gets the letters of one more thread outside from now on. Those of threads that have ended
+    /// are done with once all of their letters were handed over.
     pub fn join(&mut self, Joint(inbox): Joint<T>) {
+        // Nothing comes into a ring that was abandoned before it was looked at.
+        self.outside
+            .retain(|old| !old.ring.is_abandoned() || !old.ring.is_empty() || old.found > 0);
         self.outside.push(inbox);
     }
 }

@@ -173,6 +173,11 @@ impl Client {
         Some(Box::new(Tls::new(engine, None, &self.handshakes)))
     }
 
+    /// For a library that speaks TLS itself.
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// Those of its connections so far.
     pub fn handshakes(&self) -> &Handshakes {
         &self.handshakes

@@ -114,7 +114,7 @@ pub(super) fn listeners(caller: &Caller, json: bool) -> anyhow::Result<ExitCode>
     }
     for listener in listeners {
         if json {
-            sayln!("{listener}");
+            sayln!("{}", text::json(&listener));
             continue;
         }
         let text = |key: &str| text::error(listener[key].as_str().unwrap_or_default());

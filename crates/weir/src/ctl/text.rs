@@ -1,6 +1,7 @@
 //! What `weir ctl` shows, for people: tables of at most 80 columns.
 
 use serde_json::Value;
+use std::fmt::Display;
 use unicode_width::UnicodeWidthStr;
 use weir_control::{Ban, Bridge, By, Client, ConfigChange, Drop, Partitions, Talker, Traffic, Why};
 
@@ -249,6 +250,24 @@ fn printable(text: &str) -> String {
     shown
 }
 
+/// JSON with everything escaped that a terminal would obey or not show: all of it is in strings.
+pub(super) fn json(json: &impl Display) -> String {
+    let json = json.to_string();
+    let mut shown = String::with_capacity(json.len());
+    for letter in json.chars() {
+        // What an escape of Rust's is for; line ends stand between JSON objects.
+        match letter == '\u{7f}' || !letter.is_ascii() && letter.escape_debug().len() > 1 {
+            true => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    shown += &format!("\\u{unit:04x}");
+                }
+            }
+            false => shown.push(letter),
+        }
+    }
+    shown
+}
+
 /// The text if it fits into so many columns, else its begin and an ellipsis.
 fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
@@ -309,6 +328,17 @@ mod tests {
                 assert!(line.starts_with("2026-11-26T14:22:01Z  flapping  address  "), "{line}");
             }
         }
+    }
+
+    #[test]
+    fn json_has_nothing_that_a_terminal_would_obey_and_means_the_same() {
+        let text = "\u{1b}[31m \u{9b}31m \u{7f} \u{202e}red \u{e0041} Zähler 計器 \u{1f600} \"\\";
+        let value = serde_json::json!({ "client_id": text });
+        let shown = json(&value);
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        assert!(!shown.contains(|letter: char| letter.is_control() || letter == '\u{202e}'));
+        assert!(shown.contains("Zähler 計器 \u{1f600}"), "{shown}");
+        assert_eq!(json(&"{}\n{}\n"), "{}\n{}\n");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `weir ctl trace`: a trace is begun, its lines are printed as they come, and it is deleted.
 
-use super::{done, granted, refused};
+use super::{done, granted, refused, text};
 use anyhow::Context;
 use std::process::ExitCode;
 use weir_control::{Caller, TraceShown};
@@ -81,9 +81,9 @@ fn show(caller: &Caller, path: &str) -> anyhow::Result<TraceShown> {
     loop {
         let reply = caller.get(&format!("{path}/events?after={after}&wait_s=5"))?;
         anyhow::ensure!(reply.status == 200, "{}", refused(&reply));
-        let text = String::from_utf8(reply.body).context("the broker sent no text")?;
-        after += text.lines().count();
-        say!("{text}");
+        let lines = String::from_utf8(reply.body).context("the broker sent no text")?;
+        after += lines.lines().count();
+        say!("{}", text::json(&lines));
         let trace: TraceShown = serde_json::from_value(granted(&caller.get(path)?)?)?;
         let is_over = trace.ended.is_some() && after as u64 >= trace.events;
         if is_over || !weir_say::is_read() {

@@ -1,6 +1,7 @@
 //! Passwords and access rights: the same files, cases and answers at Weir and at Mosquitto.
 
 use crate::support::blocking::{Blocking, decode};
+use crate::support::connect::greeting;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
@@ -94,17 +95,7 @@ pub(crate) fn offer(
 ) -> Blocking {
     let mut client = Blocking::connect(address, version).unwrap();
     let password = password.map(str::as_bytes);
-    let (clean_start, keep_alive_s, properties) = (true, 60, Properties::EMPTY);
-    let connect = Connect {
-        version,
-        clean_start,
-        keep_alive_s,
-        client_id,
-        will,
-        user_name,
-        password,
-        properties,
-    };
+    let connect = Connect { will, user_name, password, ..greeting(version, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     client
 }

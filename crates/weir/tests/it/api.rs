@@ -53,7 +53,7 @@ impl Served {
         Self { broker, viewer, admin, _folder: folder }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         TcpStream::connect(self.broker.http.as_ref().unwrap()).unwrap()
     }
 
@@ -86,7 +86,7 @@ impl Served {
     }
 }
 
-fn exchange(
+pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
     path: &str,
@@ -212,7 +212,12 @@ fn it_is_served_over_tls() {
     ));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority.file()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     let name = "localhost".try_into().unwrap();
     let tls = ClientConnection::new(Arc::new(config), name).unwrap();
     let stream = StreamOwned::new(tls, served.connect());
@@ -243,7 +248,7 @@ fn no_address_has_all_places() {
 }
 
 /// The JSON of an answer.
-fn json(answer: &str) -> serde_json::Value {
+pub(crate) fn json(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 

@@ -3,8 +3,9 @@
 
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
+use crate::support::connect::greeting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -37,16 +38,8 @@ pub(crate) fn from_host(host: u8, address: &str) -> TcpStream {
 fn offer(stream: TcpStream, client_id: &str, user: Option<&str>, password: &str) -> Blocking {
     let version = Version::V5;
     let mut client = Blocking::new(stream, version);
-    let connect = Connect {
-        version,
-        clean_start: true,
-        keep_alive_s: 60,
-        client_id,
-        will: None,
-        user_name: user,
-        password: user.map(|_| password.as_bytes()),
-        properties: Properties::EMPTY,
-    };
+    let password = user.map(|_| password.as_bytes());
+    let connect = Connect { user_name: user, password, ..greeting(version, client_id) };
     // One that is closed already is found out when nothing comes.
     let _ = client.send(&Packet::Connect(connect));
     client
@@ -118,7 +111,7 @@ impl Setup {
     }
 
     fn hang_up(&self) {
-        kill_process(Pid::from_child(&self.weir.child), Signal::HUP).unwrap();
+        self.weir.signal(Signal::HUP);
     }
 
     fn write(&self, name: &str, text: &str) {

@@ -4,6 +4,7 @@
 use crate::support::asked::{Asked, said as told};
 use crate::support::blocking::Blocking;
 use crate::support::certificates::Authority;
+use crate::support::live::free;
 use crate::support::mqtt::Peer;
 use crate::support::served::serve;
 use crate::support::{Broker, tool};
@@ -156,11 +157,6 @@ impl Drop for Process {
     }
 }
 
-/// A port that nobody has now.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Mosquitto on this port; nothing if it is not installed.
 fn mosquitto(folder: &Path, port: u16) -> Option<Process> {
     let file = folder.join("m.conf");
@@ -180,7 +176,7 @@ fn mosquitto(folder: &Path, port: u16) -> Option<Process> {
 #[test]
 fn mosquitto_is_bridged_to_in_each_version() {
     for (version, dialect) in [("auto", "MQTT 5.0"), ("3.1.1", "MQTT 3.1.1 for bridges")] {
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let (folder, port) = (tempfile::tempdir().unwrap(), free());
         let remote = format!("127.0.0.1:{port}");
         let more = format!("version = {version:?}\nnotifications = \"both\"\nclient_id = \"me\"\n");
         let mut local = bridged(folder.path(), &remote, "", &more);
@@ -208,7 +204,7 @@ fn gets_all(of: &mut Peer, count: u32) {
 #[test]
 fn what_is_published_while_the_line_is_down_arrives_when_it_is_back() {
     const COUNT: u32 = 500;
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, port) = (tempfile::tempdir().unwrap(), free());
     let Some(remote) = mosquitto(folder.path(), port) else { return };
     let address = format!("127.0.0.1:{port}");
     let mut local = bridged(folder.path(), &address, "", "");
@@ -238,7 +234,7 @@ fn what_is_published_while_the_line_is_down_arrives_when_it_is_back() {
 #[test]
 fn what_was_acknowledged_is_relayed_after_a_kill_of_the_own_broker() {
     const COUNT: u32 = 300;
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let (folder, port) = (tempfile::tempdir().unwrap(), free());
     let address = format!("127.0.0.1:{port}");
     let store = format!("store.path = {:?}\n", folder.path().join("store"));
     let mut local = bridged(folder.path(), &address, &store, "");
@@ -307,7 +303,7 @@ fn a_lazy_bridge_connects_for_messages_and_leaves() {
 fn the_next_address_is_tried_and_a_circle_of_bridges_ends() {
     let folder = tempfile::tempdir().unwrap();
     let remote = Broker::start();
-    let second = format!("addresses = [\"mqtt://127.0.0.1:{}\", ", free_port());
+    let second = format!("addresses = [\"mqtt://127.0.0.1:{}\", ", free());
     let file = folder.path().join("weir.toml");
     // A circle by itself: what goes out by one topic comes in by the other.
     let text = format!(
@@ -335,7 +331,7 @@ fn the_next_address_is_tried_and_a_circle_of_bridges_ends() {
 
 #[test]
 fn a_bridge_is_shown_with_what_waits_for_it_and_why() {
-    let address = format!("127.0.0.1:{}", free_port());
+    let address = format!("127.0.0.1:{}", free());
     let asked = Asked::start(|_| {
         format!("[[bridge]]\nname = \"up\"\naddresses = [\"mqtt://{address}\"]\n{TOPICS}\n")
     });

@@ -4,6 +4,7 @@
 use crate::support::certificates::Authority;
 use crate::support::{Broker, tool};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -186,6 +187,34 @@ fn a_file_with_what_weir_cannot_guard_is_not_run_and_can_be_printed() {
     for part in ["listen = [\"127.0.0.1:1884\"]", "qos_max = 1", "allow_anonymous = false"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn passwords_are_shown_to_nobody_and_written_for_their_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let lines = "listener 1884 127.0.0.1\nallow_anonymous true\nconnection up\naddress h\n\
+                 topic # out\nremote_username ann\nremote_password hush\n";
+    std::fs::write(path("m.conf"), lines).unwrap();
+    let run = |arguments: &[&str], file: &str| {
+        let output = Command::new(WEIR).args(arguments).arg(path(file)).output().unwrap();
+        (output.status.success(), [output.stdout, output.stderr].map(String::from_utf8))
+    };
+    let (is_printed, [printed, note]) = run(&["import", "mosquitto"], "m.conf");
+    let (printed, note) = (printed.unwrap(), note.unwrap());
+    assert!(is_printed && printed.contains("password = \"***\""), "{printed}");
+    assert!(!printed.contains("hush") && note.contains("--output"), "{printed}{note}");
+    std::fs::write(path("shown.toml"), printed).unwrap();
+    let (is_taken, [_, said]) = run(&["broker", "--check"], "shown.toml");
+    assert!(!is_taken && said.unwrap().contains("bridge.password = ***"));
+    let ours = path("ours.toml");
+    let write = ["import", "mosquitto", "--output", ours.to_str().unwrap()];
+    assert!(run(&write, "m.conf").0 && !run(&write, "m.conf").0, "once");
+    assert_eq!(std::fs::metadata(&ours).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::read_to_string(&ours).unwrap().contains("password = \"hush\""));
+    let (is_taken, [checked, _]) = run(&["broker", "--check"], "ours.toml");
+    let checked = checked.unwrap();
+    assert!(is_taken && checked.contains("password = \"***\""), "{checked}");
 }
 
 #[test]

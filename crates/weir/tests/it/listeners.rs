@@ -4,6 +4,7 @@
 use crate::proxies::kinds;
 use crate::support::line::{Line, publish};
 use crate::support::{Broker, tool};
+use rustix::process::Signal;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -93,8 +94,7 @@ fn clients_of_a_unix_socket_exchange_messages_and_are_the_users_of_their_process
         // Taken over, over the same socket.
         let _again = Line::join(reach(&socket), b"", "client-0");
         assert_eq!(clients[0].ended(), b"");
-        let pid = rustix::process::Pid::from_child(&broker.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        broker.signal(Signal::TERM);
         assert!(broker.child.wait().unwrap().success());
         assert!(!socket.exists(), "its file is removed");
     }
@@ -138,8 +138,7 @@ fn an_old_socket_file_is_replaced_and_what_is_another_s_is_left_alone() {
     // Something else has its place: it stays when the broker ends.
     std::fs::remove_file(&socket).unwrap();
     std::fs::write(&socket, "mine").unwrap();
-    let pid = rustix::process::Pid::from_child(&first.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    first.signal(Signal::TERM);
     assert!(first.child.wait().unwrap().success());
     assert!(socket.exists());
     let said = refusal(&mut command);

@@ -1,6 +1,7 @@
 //! The log of `weir broker`: whoever reads it, or does not, the broker serves and ends.
 
 use crate::support::blocking::Blocking;
+use crate::support::connect::greeting;
 use crate::support::{command, tool};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -229,16 +230,7 @@ fn comes(
         }
     };
     let mut client = Blocking::new(stream, Version::V5);
-    let connect = Connect {
-        version: Version::V5,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name,
-        password: None,
-        properties,
-    };
+    let connect = Connect { user_name, properties, ..greeting(Version::V5, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     client
 }
@@ -489,18 +481,9 @@ fn a_password_is_in_no_line_of_the_log_whatever_becomes_of_it() {
     let (child, address) = start(Stdio::null(), &arguments);
     assert!(serves(address));
     let packet = |client_id, user_name, password: &str, properties| {
-        let (version, clean_start, keep_alive_s, will) = (Version::V5, true, 60, None);
-        let password = Some(password.as_bytes());
-        let connect = Connect {
-            version,
-            clean_start,
-            keep_alive_s,
-            client_id,
-            will,
-            user_name,
-            password,
-            properties,
-        };
+        let (version, password) = (Version::V5, Some(password.as_bytes()));
+        let connect = greeting(version, client_id);
+        let connect = Connect { user_name, password, properties, ..connect };
         let mut bytes = Vec::new();
         Packet::Connect(connect).encode(version, &mut bytes);
         bytes

@@ -6,19 +6,14 @@ use crate::support::asked::said;
 use crate::support::blocking::Blocking;
 use crate::support::certificates::Authority;
 use crate::support::line::Line;
-use crate::support::live::{Live, is_served, left, offer};
+use crate::support::live::{LISTEN, Live, free, is_served, left, offer};
+use crate::support::tokens::SECRET;
+use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_wire::packet::Publish;
 use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
-
-const LISTEN: &str = "shards = 2\nlisten = [\"127.0.0.1:0\"]\n";
-
-/// A port that nobody has for now.
-fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn publish(client: &mut Blocking, topic: &str) {
     let (qos, properties) = (QoS::AtMostOnce, Properties::EMPTY);
@@ -226,8 +221,7 @@ fn a_file_of_mosquitto_is_read_again() {
     weir.arg("broker").arg("--mosquitto").arg(&file);
     let mut broker = Broker::by(&mut weir).unwrap();
     let hang_up = |broker: &Broker| {
-        let pid = rustix::process::Pid::from_child(&broker.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        broker.signal(Signal::HUP);
     };
     let (mut client, _) = offer(&broker.address, "c", None);
     write("max_packet_size 1000\nmax_queued_messages 5\n");
@@ -255,11 +249,15 @@ fn a_check_says_what_each_part_takes() {
     assert_eq!(said(&check(&file)), text, "it is a configuration file");
 }
 
+/// Of reloads.
+const KINDS: u64 = 16;
+
 /// Clients of 3.1.1 and QoS 1 while everything is read again and again.
 #[test]
 fn a_hundred_reloads_under_load_lose_nothing() {
     let mut live = Live::start(LISTEN);
     std::fs::write(live.path("rights"), "topic readwrite #\n").unwrap();
+    std::fs::write(live.path("secret"), SECRET).unwrap();
     let address = live.broker.address.clone();
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let load = std::thread::spawn(move || {
@@ -278,7 +276,7 @@ fn a_hundred_reloads_under_load_lose_nothing() {
     let begin = Instant::now();
     let (mut longest, extra) = (Duration::ZERO, free());
     for round in 0..100 {
-        let more = match round % 9 {
+        let more = match round % KINDS {
             0 => format!("[limits]\nqueue_messages_max = {}\n", 10 + round),
             1 => format!("[process]\nconnections_max = {}\n", 10 + round),
             2 => format!("[[listener]]\naddress = \"127.0.0.1:{extra}\"\n"),
@@ -287,15 +285,35 @@ fn a_hundred_reloads_under_load_lose_nothing() {
             5 => "[[share]]\nprefix = \"\"\nstrategy = \"hash\"\n".to_owned(),
             6 => format!("[log]\nlevel = \"info,x{round}=warn\"\n"),
             7 => "[auth]\nallow_anonymous = true\nacl_file = \"{}/rights\"\n".to_owned(),
-            _ => "[features]\nretain = false\n".to_owned(),
+            8 => "[features]\nretain = false\n".to_owned(),
+            9 | 10 => format!(
+                "[[bridge]]\nname = \"up\"\naddresses = [\"mqtt://127.0.0.1:{extra}\"]\n\
+                 topics = [{{ pattern = \"b{}/#\", qos = 1 }}]\n",
+                round % KINDS
+            ),
+            11 => format!("[sys]\ninterval_s = {round}\nclient_events_per_s_max = {round}\n"),
+            12 => format!("[limits]\nclient_share_percent = {}\n", 1 + round % 100),
+            13 => format!("[process]\nmemory_bytes_max = {}\n", 10_000_000_000_u64 + round),
+            14 => format!(
+                "[auth]\nallow_anonymous = true\n\
+                 [auth.http]\nurl = \"http://127.0.0.1:1/{round}\"\n"
+            ),
+            _ => format!(
+                "[auth]\nallow_anonymous = true\n[auth.jwt]\nalgorithms = [\"HS256\"]\n\
+                 secret_file = \"{{}}/secret\"\nleeway_s = {round}\n"
+            ),
         };
         let start = Instant::now();
         let (said, code) = live.reload(&format!("{LISTEN}{more}"));
         longest = longest.max(start.elapsed());
-        assert_eq!(code, Some(if round % 9 == 4 { 2 } else { 0 }), "{said}");
+        assert_eq!(code, Some(if round % KINDS == 4 { 2 } else { 0 }), "{said}");
         let config = said_config(&live);
         // A wrong file leaves the rules of the one before.
-        assert_eq!(config.contains("[[flow]]"), [3, 4].contains(&(round % 9)), "{round}: {config}");
+        assert_eq!(
+            config.contains("[[flow]]"),
+            [3, 4].contains(&(round % KINDS)),
+            "{round}: {config}"
+        );
     }
     tell.send(()).unwrap();
     let messages = load.join().unwrap();

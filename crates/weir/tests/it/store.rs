@@ -5,13 +5,14 @@
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use crate::support::command::text;
+use crate::support::connect::{greeting, lasting};
 use crate::support::mqtt;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use weir_wire::packet::{Ack, Connect, Publish};
-use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
 pub(crate) const V5: Version = Version::V5;
 
@@ -26,19 +27,10 @@ pub(crate) fn start(store: &Path, shards: u16) -> Broker {
 /// A client whose session stays; says whether there was one.
 fn try_join(address: &str, client_id: &str) -> Option<(Blocking, bool)> {
     let mut of = Blocking::connect(address, V5).ok()?;
-    let mut properties = PropertiesBuf::new();
-    properties.push(Property::SessionExpiryInterval(u32::MAX));
-    let connect = Packet::Connect(Connect {
-        version: V5,
-        clean_start: false,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: properties.as_properties(),
-    });
-    of.send(&connect).ok()?;
+    let properties = lasting();
+    let properties = properties.as_properties();
+    let connect = Connect { clean_start: false, properties, ..greeting(V5, client_id) };
+    of.send(&Packet::Connect(connect)).ok()?;
     let is_present = of.packet(|packet| match packet {
         Packet::ConnAck(connack) => {
             assert_eq!(connack.reason, ReasonCode::Success);

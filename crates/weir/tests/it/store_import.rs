@@ -3,10 +3,11 @@
 use crate::store::{join, publish, start};
 use crate::store_tool::tool;
 use crate::support::blocking::{Blocking, decode};
+use crate::support::connect::greeting;
 use crate::support::mosquitto::Mosquitto;
 use std::path::Path;
 use weir_wire::packet::{Ack, Connect, Publish, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{Packet, PacketId, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 /// A message as it came: topic, payload, QoS, DUP, RETAIN, packet identifier, then the subscription
 /// identifier and the content type.
@@ -80,17 +81,8 @@ fn short(of: &mut Blocking) -> (String, String, u16) {
 /// A client of MQTT 3.1.1 whose session stays; says whether there was one.
 fn join_v3(address: &str, client_id: &str) -> (Blocking, bool) {
     let mut of = Blocking::connect(address, Version::V311).unwrap();
-    of.send(&Packet::Connect(Connect {
-        version: Version::V311,
-        clean_start: false,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    }))
-    .unwrap();
+    let connect = Connect { clean_start: false, ..greeting(Version::V311, client_id) };
+    of.send(&Packet::Connect(connect)).unwrap();
     let is_present = of.packet(|packet| match packet {
         Packet::ConnAck(connack) => connack.session_present,
         other => panic!("no CONNACK: {other:?}"),

@@ -3,24 +3,13 @@
 use crate::access::{self, offer};
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use crate::support::tokens::{SECRET, now_s, token};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weir_wire::packet::Will;
 use weir_wire::{Packet, Properties, QoS, ReasonCode, Version};
 
-const SECRET: &str = "a secret of more than thirty-two bytes";
 const OTHER: &str = "quite another secret of thirty-two bytes";
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
-fn token(secret: &str, claims: &serde_json::Value) -> String {
-    let key = EncodingKey::from_secret(secret.as_bytes());
-    encode(&Header::new(Algorithm::HS256), claims, &key).unwrap()
-}
 
 /// Publishes at QoS 1; says what the acknowledgement has.
 fn publish(client: &mut Blocking, topic: &str) -> ReasonCode {

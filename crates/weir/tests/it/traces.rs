@@ -3,6 +3,7 @@
 use crate::api::Served;
 use crate::support::asked::Asked;
 use crate::support::blocking::Blocking;
+use crate::support::connect::greeting;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use weir_wire::packet::{Ack, Connect, Disconnect, Publish, SubscribeBuf, Will};
@@ -64,10 +65,7 @@ impl Tracer {
 fn connect(of: &mut Blocking, client_id: &str, user: Option<(&str, &str)>) {
     let version = of.version;
     of.send(&Packet::Connect(Connect {
-        version,
-        clean_start: true,
         keep_alive_s: 30,
-        client_id,
         will: Some(Will {
             topic: "will",
             payload: b"gone",
@@ -77,7 +75,7 @@ fn connect(of: &mut Blocking, client_id: &str, user: Option<(&str, &str)>) {
         }),
         user_name: user.map(|(name, _)| name),
         password: user.map(|(_, password)| password.as_bytes()),
-        properties: Properties::EMPTY,
+        ..greeting(version, client_id)
     }))
     .unwrap();
     assert_eq!(of.connack(), Some(ReasonCode::Success));

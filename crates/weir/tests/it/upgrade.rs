@@ -3,6 +3,8 @@
 
 use crate::support::Broker;
 use crate::support::blocking::Blocking;
+use crate::support::connect::{greeting, lasting};
+use rustix::process::Signal;
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -11,7 +13,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_wire::packet::{Ack, Connect, Publish};
-use weir_wire::{Packet, PacketId, PropertiesBuf, Property, QoS, ReasonCode, Version};
+use weir_wire::{Packet, PacketId, QoS, ReasonCode, Version};
 
 /// A broker that is passed the socket as file 3.
 fn broker(listener: &TcpListener, config: &Path) -> Broker {
@@ -33,18 +35,9 @@ fn join(address: SocketAddr, client_id: &str) -> Option<Blocking> {
             return None;
         }
     };
-    let mut properties = PropertiesBuf::new();
-    properties.push(Property::SessionExpiryInterval(3_600));
-    let connect = Connect {
-        version: Version::V5,
-        clean_start: false,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: properties.as_properties(),
-    };
+    let properties = lasting();
+    let properties = properties.as_properties();
+    let connect = Connect { clean_start: false, properties, ..greeting(Version::V5, client_id) };
     let sent = client.send(&Packet::Connect(connect));
     match client.connack() {
         Some(ReasonCode::Success) => Some(client),
@@ -151,8 +144,7 @@ fn a_broker_is_replaced_and_nobody_is_refused_and_nothing_is_lost() {
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(500));
             let begin = Instant::now();
-            let pid = rustix::process::Pid::from_child(&running.child);
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+            running.signal(Signal::TERM);
             assert!(running.child.wait().unwrap().success());
             let ended = begin.elapsed();
             running = broker(&listener, &config);
@@ -169,4 +161,21 @@ fn a_broker_is_replaced_and_nobody_is_refused_and_nothing_is_lost() {
     let longest = seen.iter().map(|of| of.longest).max().unwrap();
     let acknowledged: u32 = seen.iter().map(|of| of.acknowledged).sum();
     println!("stop and first CONNACK: {gaps:?}; longest wait {longest:?}; {acknowledged} messages");
+}
+
+#[test]
+fn a_socket_of_systemds_that_is_given_up_comes_back_by_a_restart_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    let anyone = "shards = 2\n[auth]\nallow_anonymous = true\n[[listener]]\n";
+    let write = |listener: &str| std::fs::write(&config, format!("{anyone}{listener}")).unwrap();
+    write("systemd = \"mqtt\"\n");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut running = broker(&listener, &config);
+    write("address = \"127.0.0.1:0\"\n");
+    running.signal(Signal::HUP);
+    running.says("systemd passes its socket again at a restart only");
+    write("systemd = \"mqtt\"\n");
+    running.signal(Signal::HUP);
+    running.says("no socket of this name");
 }

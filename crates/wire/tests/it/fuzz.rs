@@ -7,8 +7,11 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Checked by the tests of `weir-core`, `weir-flow`, `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 12] = [
+/// Checked by the tests of `weir-control`, `weir-bridge`, `weir-core`, `weir-flow`,
+/// `weir-mosquitto` and `weir-broker`.
+const OF_OTHERS: [&str; 14] = [
+    "api",
+    "bridge",
     "core",
     "record",
     "flow_expression",

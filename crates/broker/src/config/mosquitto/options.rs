@@ -199,7 +199,7 @@ pub const OPTIONS: &[Options] = &[
             bytes @ 1_i64.. => Some(bytes.max(32 * 1024 * 1024).into()),
             _ => None,
         },
-        "it bounds the resident memory; 0 is three quarters of the host's",
+        "it bounds the resident memory; 0 is three quarters of what the host or the container has",
     ),
     key(&["max_topic_alias"], "limits.topic_alias_maximum", |text| up_to(text, 65_535), "")
         .of(Scope::Listener),

@@ -1,12 +1,13 @@
 //! A broker with a control socket, in a folder of its own.
 
 use super::Broker;
+use super::connect::greeting;
 use super::mqtt::Peer;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use weir_wire::packet::Connect;
-use weir_wire::{Packet, Properties, Version};
+use weir_wire::{Packet, Version};
 
 pub(crate) struct Asked {
     pub(crate) broker: Broker,
@@ -30,16 +31,8 @@ impl Asked {
     pub(crate) fn join(&self, client_id: &str, clean_start: bool) -> Peer {
         let stream = TcpStream::connect(&self.broker.address).unwrap();
         let mut peer = Peer::new(stream, Version::V311);
-        peer.send(&Packet::Connect(Connect {
-            version: Version::V311,
-            clean_start,
-            keep_alive_s: 60,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        }));
+        let connect = greeting(Version::V311, client_id);
+        peer.send(&Packet::Connect(Connect { clean_start, keep_alive_s: 60, ..connect }));
         assert_eq!(peer.packet().unwrap(), [0x20, 2, 0, 0], "CONNACK");
         peer
     }

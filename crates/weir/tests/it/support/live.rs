@@ -3,10 +3,20 @@
 use super::Broker;
 use super::asked::ctl;
 use super::blocking::Blocking;
+use super::connect::greeting;
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use weir_wire::packet::Connect;
-use weir_wire::{Packet, Properties, ReasonCode, Version};
+use weir_wire::{Packet, ReasonCode, Version};
+
+/// What most tests begin with: two threads, at a port of the system's choice.
+pub(crate) const LISTEN: &str = "shards = 2\nlisten = [\"127.0.0.1:0\"]\n";
+
+/// A port that nobody has for now.
+pub(crate) fn free() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
 
 pub(crate) struct Live {
     pub(crate) broker: Broker,
@@ -71,17 +81,9 @@ fn whole(path: &str, config: &str) -> String {
 /// A client of 5.0 whose password is its user name, and what its CONNACK says.
 pub(crate) fn offer(address: &str, client_id: &str, user: Option<&str>) -> (Blocking, ReasonCode) {
     let mut client = Blocking::connect(address, Version::V5).unwrap();
-    let connect = Packet::Connect(Connect {
-        version: Version::V5,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: user,
-        password: user.map(str::as_bytes),
-        properties: Properties::EMPTY,
-    });
-    client.send(&connect).unwrap();
+    let password = user.map(str::as_bytes);
+    let connect = Connect { user_name: user, password, ..greeting(Version::V5, client_id) };
+    client.send(&Packet::Connect(connect)).unwrap();
     let reason = client.connack().expect("CONNACK");
     (client, reason)
 }

@@ -5,6 +5,7 @@ pub(crate) mod asked;
 pub(crate) mod blocking;
 pub(crate) mod certificates;
 pub(crate) mod command;
+pub(crate) mod connect;
 pub(crate) mod flow;
 pub(crate) mod line;
 pub(crate) mod live;
@@ -12,7 +13,9 @@ pub(crate) mod mosquitto;
 pub(crate) mod mqtt;
 pub(crate) mod results;
 pub(crate) mod served;
+pub(crate) mod tokens;
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -88,6 +91,11 @@ impl Broker {
             early.push_back(line);
         };
         Some(Self { child, address, http, websocket, early, log })
+    }
+
+    /// Sends it this signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The next line of its log with this in it.
