@@ -43,27 +43,19 @@ test:
 	$(MAKE) --jobs=2 tests checks
 
 # The same, and what `make test` leaves out: the dependencies' licenses and sources, each fuzz
-<<<<<<< HEAD
-# target for ten seconds, the clients in Java, the API against its description, the sweeps, and features that
-# are off by default.
-=======
-# target for ten seconds, the clients in Java, the API against its description, the sweeps, and the
-# program with the feature `kafka` against a Kafka.
->>>>>>> main
+# target for ten seconds, the clients in Java, the API against its description, the sweeps, and
+# features that are off by default: `kafka` against a Kafka, and `otlp`.
 test-long: test
 	scripts/setup --all
 	cargo deny --log-level error check bans licenses sources
 	JOBS=2 scripts/fuzz 10
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" cargo test $(ALL) -- --ignored
-<<<<<<< HEAD
 	cargo test --locked -p weir-control --lib --features otlp -- otlp
 	cargo test --locked -p weir --test it --features otlp -- otlp
-=======
 	cargo clippy --package weir --features kafka --all-targets --locked -- -D warnings
 	cargo test --package weir-bridge --package weir-broker --locked --lib \
 	    --features weir-bridge/kafka,weir-broker/kafka
 	cargo test --package weir --features kafka --locked --test it -- --include-ignored kafka::
->>>>>>> main
 
 # All packages, installed and run: as root, with debootstrap, umoci, dpkg-dev, openssl and iproute2.
 packages:

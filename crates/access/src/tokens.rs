@@ -2,12 +2,7 @@
 
 use crate::claims::{BadToken, Claims, identify};
 use crate::config::{JwtConfig, TokenPlace};
-<<<<<<< HEAD
-use crate::counts::{Counts, add};
-=======
 use crate::counts::add;
-use crate::http::Server;
->>>>>>> main
 use crate::keys::{KeyError, Keys, TOKEN_BYTES_MAX, is_address};
 use crate::lasting::Lasting;
 use crate::recent::{Digester, Recent};

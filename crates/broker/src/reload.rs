@@ -10,15 +10,9 @@ pub(crate) use letter::{ForShard, NewSettings, Reload, ReloadsSeen};
 pub(crate) use listening::{Listening, NotBound, wanted};
 pub(crate) use threads::Threads;
 
-<<<<<<< HEAD
-use crate::admission::{AdmissionControl, is_out, open as open_admission};
-use crate::auth::access::Tag;
-use crate::auth::hasher::{Book, SharedBook, open, start_later};
-use crate::config::secrets::{self, Unknown};
-=======
 use crate::admission::{AdmissionControl, open as open_admission};
 use crate::auth::hasher::open;
->>>>>>> main
+use crate::config::secrets::{self, Unknown};
 use crate::config::{Change, Config, ConfigError, Opened, Plan};
 use crate::control::{Answer, BanBook, Shards};
 use crate::kept_file::KeptFile;

@@ -7,17 +7,14 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::history::History;
 use crate::keeper::Keeper;
-<<<<<<< HEAD
 use crate::metrics::About;
-=======
 use crate::places::Refusals;
->>>>>>> main
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::top::Windows;
 use crate::traces::{TraceOf, Traces};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -37,18 +34,15 @@ pub(crate) struct Asks {
     /// Of the counters that were asked for.
     pub(crate) history: History,
     pub(crate) traces: Traces,
-<<<<<<< HEAD
     pub(crate) windows: Windows,
-=======
     /// Of whoever comes over TCP.
     pub(crate) refusals: Arc<Refusals>,
     /// Held by the one request that publishes several messages.
     pub(crate) bulk: Semaphore,
->>>>>>> main
     /// Whether `/metrics` has Mosquitto's names as well.
     pub(crate) has_mosquitto_names: bool,
     /// How often metrics were sent to a collector, and could not be, where there is one.
-    pub(crate) pushes: Option<[AtomicU64; 2]>,
+    pub(crate) pushes: OnceLock<[AtomicU64; 2]>,
     begun: Instant,
 }
 
@@ -76,14 +70,11 @@ impl Asks {
             turns: (0..shards).map(|_| turns()).collect(),
             history: History::default(),
             traces: Traces::default(),
-<<<<<<< HEAD
             windows: Windows::default(),
-=======
             refusals: Arc::default(),
             bulk: Semaphore::new(1),
->>>>>>> main
             has_mosquitto_names: false,
-            pushes: None,
+            pushes: OnceLock::new(),
             begun: Instant::now(),
         }
     }
@@ -95,7 +86,7 @@ impl Asks {
 
     /// What metrics say beside the counters.
     pub(crate) fn about(&self) -> About {
-        let pushes = self.pushes.as_ref();
+        let pushes = self.pushes.get();
         About {
             has_mosquitto_names: self.has_mosquitto_names,
             uptime_s: self.uptime().as_secs(),

@@ -17,12 +17,9 @@ mod drops;
 mod history;
 mod keeper;
 mod metrics;
-<<<<<<< HEAD
 #[cfg(feature = "otlp")]
 mod otlp;
-=======
 mod places;
->>>>>>> main
 mod port;
 mod read;
 mod routes;

@@ -116,16 +116,14 @@ fn header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue)> {
 impl Pusher {
     /// Sends them each interval, for ever.
     pub(crate) async fn push(self, asks: Arc<Asks>) {
-        let uptime = asks.uptime();
+        let (uptime, counts) = (asks.uptime(), asks.pushes.get_or_init(Default::default));
         let start_ns = since_1970().saturating_sub(uptime).as_nanos();
         let (mut wait, mut has_failed) = (self.interval, false);
         loop {
             tokio::time::sleep(wait).await;
             let sent = tokio::time::timeout(ANSWER_MAX, self.send(&asks, start_ns)).await;
             let sent = sent.unwrap_or(Err(Fault::Late.into()));
-            if let Some(counts) = &asks.pushes {
-                counts[usize::from(sent.is_err())].fetch_add(1, Ordering::Relaxed);
-            }
+            counts[usize::from(sent.is_err())].fetch_add(1, Ordering::Relaxed);
             match sent {
                 Ok(()) => {
                     if has_failed {

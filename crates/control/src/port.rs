@@ -4,11 +4,8 @@ use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
 use crate::drops::{Drop, DropQuery};
 use crate::keeper::Keeper;
-<<<<<<< HEAD
-use crate::top::{Tally, TopWish};
-=======
 use crate::read::json_bytes;
->>>>>>> main
+use crate::top::{Tally, TopWish};
 use crate::traces::{TraceOf, TraceWish, Traced};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

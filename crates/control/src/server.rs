@@ -1,12 +1,8 @@
 //! The thread that serves: HTTP/1.1 on a unix socket, and over TCP for whoever has a token.
 
-<<<<<<< HEAD
-use crate::asks::Asks;
 #[cfg(feature = "otlp")]
 use crate::otlp::{Otlp, Pusher};
-=======
 use crate::places::GUESTS_MAX;
->>>>>>> main
 use crate::port::Port;
 use crate::site::Site;
 use crate::socket::{SocketError, SocketFile, listen};
@@ -96,14 +92,11 @@ pub struct Server {
     http: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
     tokens: TokenBook,
-<<<<<<< HEAD
-    #[cfg(feature = "otlp")]
-    pusher: Option<Pusher>,
-=======
     metrics_are_open: bool,
     sys: SysBook,
     has_mosquitto_names: bool,
->>>>>>> main
+    #[cfg(feature = "otlp")]
+    pusher: Option<Pusher>,
 }
 
 /// A thread that serves. Dropping it ends every connection, and removes the socket's file.
@@ -143,24 +136,19 @@ impl Server {
         drop(inside);
         let tls = tls.map(|tls| tls.acceptor()).transpose()?;
         let tokens = TokenBook::new(tokens);
-<<<<<<< HEAD
-        let guests = Guests::new(tokens.clone(), metrics_are_open);
+        let sys = SysBook::new(sys);
         Ok(Self {
             runtime,
             socket,
             http,
             tls,
-            guests,
             tokens,
-            has_mosquitto_names,
+            metrics_are_open,
             sys,
+            has_mosquitto_names,
             #[cfg(feature = "otlp")]
             pusher,
         })
-=======
-        let sys = SysBook::new(sys);
-        Ok(Self { runtime, socket, http, tls, tokens, metrics_are_open, sys, has_mosquitto_names })
->>>>>>> main
     }
 
     /// Who may come in over TCP: they may be others while it runs.
@@ -183,17 +171,8 @@ impl Server {
     /// # Errors
     /// What the system says of the thread.
     pub fn start(self, port: impl Port) -> io::Result<Control> {
-<<<<<<< HEAD
-        let Self { runtime, socket, http, tls, guests, has_mosquitto_names, sys, .. } = self;
-        let mut asks = Asks::new(Box::new(port));
-        asks.has_mosquitto_names = has_mosquitto_names;
-        #[cfg(feature = "otlp")]
-        let pusher = self.pusher.inspect(|_| asks.pushes = Some(Default::default()));
-        let asks = Arc::new(asks);
-=======
         let Self { runtime, socket, http, tls, tokens, sys, .. } = self;
         let site = Site::new(port, tokens, self.metrics_are_open, self.has_mosquitto_names);
->>>>>>> main
         let (socket, file) = socket.unzip();
         let thread = Thread::start("control", runtime, move |stopped| async move {
             // This thread alone, on Linux: the shards go first. If it may not, that is no fault.
@@ -214,17 +193,11 @@ impl Server {
                     }
                 };
             }
-<<<<<<< HEAD
-            if let Some(sys) = sys {
-                tokio::spawn(sys.publish(Arc::clone(&asks)));
-            }
-            #[cfg(feature = "otlp")]
-            if let Some(pusher) = pusher {
-                tokio::spawn(pusher.push(Arc::clone(&asks)));
-            }
-=======
             tokio::spawn(sys.publish(Arc::clone(&site.asks)));
->>>>>>> main
+            #[cfg(feature = "otlp")]
+            if let Some(pusher) = self.pusher {
+                tokio::spawn(pusher.push(Arc::clone(&site.asks)));
+            }
             tokio::spawn(async move {
                 // They end before this thread does.
                 if let Err(error) = site.deliver().await

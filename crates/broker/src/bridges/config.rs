@@ -2,12 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-<<<<<<< HEAD
-use std::path::PathBuf;
-=======
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
->>>>>>> main
 use std::time::Duration;
 use weir_bridge::{Dialect, Direction, Remote, Settings, Start, StateTopic, Topic};
 use weir_connection::{Address, TlsArgs, TlsFault};

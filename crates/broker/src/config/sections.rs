@@ -98,10 +98,7 @@ const SECRETS: &[&str] = &["headers", "password", "sha256"];
 /// Keys of addresses, which may have a password or a token in them.
 const ADDRESSES: &[&str] = &["url", "superuser_url", "jwks"];
 
-<<<<<<< HEAD
-=======
 /// What is printed in the place of a secret, and no value of one.
->>>>>>> main
 pub(super) const HIDDEN: &str = "***";
 
 /// What a key is set to, once and now.

@@ -66,7 +66,10 @@ impl Events {
         peer: impl FnOnce() -> Option<SocketAddr>,
         now: Micros,
     ) {
-<<<<<<< HEAD
+        // There are none now, as a reload has said.
+        if self.per_s_max == 0 {
+            return;
+        }
         let Some((conn, client_id, user, reason)) = told(notice, user) else { return };
         let known = self.users.remove(&conn);
         let user = if reason.is_some() { known } else { user.map(Into::into) };
@@ -75,13 +78,6 @@ impl Events {
         {
             self.users.insert(conn, user.clone());
         }
-=======
-        // There are none now, as a reload has said.
-        if self.per_s_max == 0 {
-            return;
-        }
-        let Some((client_id, user, reason)) = told(notice, user) else { return };
->>>>>>> main
         if now >= self.second_began + SECOND {
             (self.second_began, self.in_second) = (now, 0);
         }
