@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use tokio::runtime::Runtime;
 use weir_control::{
-    Answer, BanPage, Changed, Client, ClientPage, Counters, DrainOrder, DrainState, Full, Keeper,
-    Kicked, Link, ListenerPlace, Message, NewBan, NotKept, NotMoved, NotPublished, Outlook,
-    Partitions, Port, PutConfig, Reloaded, Request, RetainedPage, Role, Site, Subscription,
-    SubscriptionPage, Token, TokenBook, TokenHash, TraceOf, Traced, Unchanged, Whom,
+    Answer, BanPage, Changed, Client, ClientPage, ConfigSection, Counters, DrainOrder, DrainState,
+    Full, Keeper, Kicked, Link, ListenerPlace, Message, NewBan, NotKept, NotMoved, NotPublished,
+    Outlook, Partitions, Port, PutConfig, Reloaded, Request, RetainedPage, Role, Site,
+    Subscription, SubscriptionPage, Token, TokenBook, TokenHash, TraceOf, Traced, Unchanged, Whom,
 };
 
 /// Answered without a token.
@@ -98,6 +98,7 @@ impl MadeUp {
             Request::Listeners => Answer::Listeners(vec![5, 6]),
             Request::Drops(_) => Answer::Drops(Vec::new()),
             Request::Trace(_) => Answer::Trace(Traced::default()),
+            Request::Top(_) => Answer::Top(Box::default()),
             Request::Outlook { .. } => Answer::Outlook(is_there.then(|| Box::new(outlook()))),
         }
     }
@@ -241,6 +242,18 @@ impl Keeper for Files {
 
     fn config(&self) -> String {
         String::new()
+    }
+
+    fn config_file(&self) -> Result<String, NotKept> {
+        self.found(String::new())
+    }
+
+    fn may_guests_write(&self) -> bool {
+        self.is_there
+    }
+
+    fn sections(&self) -> Vec<ConfigSection> {
+        Vec::new()
     }
 
     fn put_config(&self, _text: &str, _how: PutConfig) -> Result<Reloaded, NotKept> {
