@@ -15,6 +15,7 @@ use crate::config::{Change, Config, ConfigError, Opened, Plan};
 use crate::kept_file::KeptFile;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
+use crate::patience::Patience;
 use letter::{Applied, Done, Look};
 use listening::Next;
 use std::collections::BTreeSet;
@@ -375,7 +376,7 @@ fn settings(
         limits: new.limits.clone(),
         process: new.process.clone(),
         share: new.share.clone(),
-        gather: Duration::from_millis(new.gather_ms.into()),
+        patience: Patience::of(new),
         auth: new.auth.clone(),
         doors,
         transports,

@@ -18,6 +18,7 @@ use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
+use crate::patience::Patience;
 use crate::reload::{
     Listening, Mesh, NotBound, Reloader, Reloads, ReloadsSeen, Running, Source, wanted,
 };
@@ -32,7 +33,6 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 use weir_access::Asker;
 use weir_bridge::{BridgeWatch, Bridges};
 use weir_control::{REQUESTS_MAX, Setup};
@@ -337,9 +337,8 @@ impl Server {
             let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
-            let gather = Duration::from_millis(config.gather_ms.into());
             let of = (waker, config.io.into());
-            workers.push(Worker::new(shell, shared?, of, (asked, reloads), gather));
+            workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
         }
         self.reloader.begin(Mesh { addresses, secret });
         Ok((workers, letters, way, generations))

@@ -148,6 +148,7 @@ fn unit(name: &str) -> &'static str {
         Some("s") if words.contains(&"per") => " per s",
         Some("s") => " s",
         Some("ms") => " ms",
+        Some("us") => " us",
         Some("percent") => " %",
         _ => "",
     }

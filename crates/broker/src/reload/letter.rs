@@ -5,6 +5,7 @@ use crate::auth::hasher::HasherWay;
 use crate::auth::{AuthConfig, Bans};
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
+use crate::patience::Patience;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -32,7 +33,7 @@ pub(crate) struct NewSettings {
     pub(crate) limits: Limits,
     pub(crate) process: ProcessLimits,
     pub(crate) share: SharePolicy,
-    pub(crate) gather: Duration,
+    pub(crate) patience: Patience,
     pub(crate) auth: AuthConfig,
     pub(crate) allows_anonymous: bool,
     /// Every CONNECT passes the authentication port.
@@ -112,7 +113,7 @@ impl Applied {
         self.more.notify_all();
     }
 
-    /// Waits until so many do. Says whether it has come to that.
+    /// Patience until so many do. Says whether it has come to that.
     pub(super) fn wait(&self, shards: usize, wait_max: Duration) -> bool {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.more.wait_timeout_while(count, wait_max, |count| *count < shards);
