@@ -16,7 +16,7 @@ pub(crate) struct Patience {
 impl Patience {
     /// As the configuration says.
     pub(crate) fn of(config: &Config) -> Self {
-        let gather = Duration::from_millis(config.gather_ms.into());
+        let gather = Duration::from_millis(config.latency_budget_ms.into());
         Self { gather, rest: Duration::from_micros(config.rest_us.into()) }
     }
 

@@ -218,10 +218,10 @@ impl Io {
         self.sockets.len()
     }
 
-    /// While the thread is busy more than half its time, output written by [`Io::write_gathered`]
-    /// waits for at most so long; zero, the default, is never.
-    pub fn set_gather(&mut self, wait: std::time::Duration) {
-        self.gather.set_wait_us(wait.as_micros() as u64);
+    /// While the thread is busy, output written by [`Io::write_gathered`] waits for at most so
+    /// long; zero, the default, is never.
+    pub fn set_gather(&mut self, budget: std::time::Duration) {
+        self.gather.set_budget_us(budget.as_micros() as u64);
     }
 
     /// While many connections have something to say, turns begin no sooner than a rest after each
