@@ -44,9 +44,10 @@ pub(crate) struct Arguments {
     /// Use case, with or without `singlenode-`; may be given several times [default: all]
     #[arg(long = "use", value_name = "NAME")]
     use_cases: Vec<String>,
-    /// Broker, as `weir bench run` knows it, such as weir or NAME=mqtt://HOST:PORT?pid=PID; may be
-    /// given several times
-    #[arg(long, value_name = "BROKER", default_values = ["weir", "mosquitto"])]
+    /// Broker, as `weir bench run` knows it, such as weir, mosquitto@2.1=PROGRAM or
+    /// NAME=mqtt://HOST:PORT?pid=PID; may be given several times [default: weir, and of flashmq and
+    /// mosquitto those that are installed]
+    #[arg(long, value_name = "BROKER")]
     broker: Vec<String>,
     /// Number of repeats
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     quick: bool,
 }
+
+/// The peers that are there, unless others are named.
+const PEERS: [&str; 2] = ["flashmq", "mosquitto"];
 
 /// Milliseconds of each form of calibration.
 const CALIBRATION_MS: u64 = 500;
@@ -93,10 +97,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let runner = Runner { program, folder: runs, warm_up_s, measure_s };
     let folder = if arguments.quick { scratch } else { root.join("results") };
     let repeats = if arguments.quick { 1 } else { arguments.repeat };
+    let brokers = brokers(arguments);
     let mut record: Option<Record> = None;
     for round in 1..=repeats {
         for use_case in &use_cases {
-            run_round(round, use_case, arguments, &calibrator, &runner, &mut record)?;
+            run_round(round, use_case, &brokers, &calibrator, &runner, &mut record)?;
         }
         // Kept after each round: what was measured outlives an interruption.
         if let Some(record) = &record {
@@ -114,20 +119,32 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Who is asked for, or Weir and the peers that are there.
+fn brokers(arguments: &Arguments) -> Vec<String> {
+    if !arguments.broker.is_empty() {
+        return arguments.broker.clone();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Debian has Mosquitto where no user's path goes.
+    let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect();
+    let is_there = |name: &&str| folders.iter().any(|folder| folder.join(name).is_file());
+    let peers = PEERS.into_iter().filter(is_there);
+    ["weir"].into_iter().chain(peers).map(str::to_owned).collect()
+}
+
 /// A use case on every broker, after a calibration.
 fn run_round(
     round: u32,
     use_case: &UseCase,
-    arguments: &Arguments,
+    all: &[String],
     calibrator: &Calibrator,
     runner: &Runner,
     record: &mut Option<Record>,
 ) -> anyhow::Result<()> {
     let calibration = calibrator.measure(use_case.connections, CALIBRATION_MS)?;
     // Whoever comes first finds the machine as another use case left it: in turn.
-    let brokers = arguments.broker.len();
-    for at in 0..brokers {
-        let broker = &arguments.broker[(at + round as usize - 1) % brokers];
+    for at in 0..all.len() {
+        let broker = &all[(at + round as usize - 1) % all.len()];
         eprint!("{round}: {} on {}: ", use_case.name, label(broker));
         let name = format!("{round}-{}-{}", use_case.name, broker.replace(['/', ':'], "_"));
         let others = Others::begin();

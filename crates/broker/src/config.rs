@@ -44,10 +44,14 @@ pub struct Config {
     /// Threads that serve connections, each with a part of the sessions. 0 is one for each core
     /// that the process may run on.
     pub shards: u16,
-    /// How long output waits for more of it, so that it leaves with fewer system calls: only while
-    /// a thread is busy more than half its time, and only for connections that get several messages
-    /// in that time. 0 sends at once.
-    pub gather_ms: u16,
+    /// How long output waits at most for more of it, so that it leaves with fewer system calls:
+    /// only while a thread is busy, only for connections that get several messages in that time,
+    /// and no longer than it saves calls. 0 sends at once.
+    pub latency_budget_ms: u16,
+    /// How long a thread rests at most before it reads on, in microseconds, so that one wake serves
+    /// more connections: only while several of them have something in that time, and while no less
+    /// comes for it. 0 never rests.
+    pub rest_us: u16,
     /// What holds the connections: open files, of which the process may have only so many (`ulimit
     /// -n`), or direct descriptors of io_uring, which that limit does not bound in all. These need
     /// Linux 6.11, and the permission to use io_uring.
@@ -101,7 +105,8 @@ impl Default for Config {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
             shards: 0,
-            gather_ms: 10,
+            latency_budget_ms: 20,
+            rest_us: 500,
             io: IoBackend::default(),
             listener: Vec::new(),
             limits: Limits::default(),

@@ -21,6 +21,7 @@ mod letter;
 mod listener;
 mod log;
 mod memory;
+mod patience;
 mod reload;
 mod rules;
 mod server;

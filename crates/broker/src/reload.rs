@@ -19,6 +19,7 @@ use crate::kept_file::KeptFile;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
 use crate::memory::Ceiling;
+use crate::patience::Patience;
 use letter::{Done, Look};
 use listening::Next;
 use std::collections::BTreeSet;
@@ -489,7 +490,7 @@ fn settings(
         limits: new.limits.clone(),
         process: new.process.clone(),
         share: new.share.clone(),
-        gather: Duration::from_millis(new.gather_ms.into()),
+        patience: Patience::of(new),
         auth: new.auth.clone(),
         doors,
         transports,

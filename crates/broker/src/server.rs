@@ -18,6 +18,7 @@ use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
 use crate::log::{Log, LostLines};
 use crate::memory::{Ceiling, Memory};
+use crate::patience::Patience;
 use crate::reload::{
     Listening, Mesh, NotBound, Reloader, Reloads, ReloadsSeen, Running, Source, wanted,
 };
@@ -32,7 +33,6 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use weir_access::Lasting;
 use weir_bridge::Bridges;
 use weir_control::{REQUESTS_MAX, Setup};
@@ -244,7 +244,10 @@ impl Server {
     /// Nobody is let in whose messages the bridges would miss: the shards listen once they are
     /// prepared. They relay until the reloader ends.
     fn start_bridges(&mut self, way: Option<Way>, stopper: &Stopper) -> std::io::Result<()> {
-        let Some(way) = way else { return Ok(ready::announce()) };
+        let Some(way) = way else {
+            ready::announce();
+            return Ok(());
+        };
         self.asked.is_shut.store(true, Ordering::Release);
         let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
         let open = move || {
@@ -270,7 +273,6 @@ impl Server {
         let seed = RandomState::default().hash_one("weir");
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
-        let ceiling = Arc::new(Ceiling::new(config.process.memory_bytes_max, shards));
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut settings = config.settings();
         settings.features.authentication |= !self.bans.bans().is_empty();
@@ -289,62 +291,72 @@ impl Server {
         let mut hashers = self.hashers(secret, &mut mailboxes)?;
         let lasting = Lasting::new(secret);
         let mut access = self.access(&lasting, &mut mailboxes)?;
-        let (addresses, bridges) = (addresses(&mailboxes), asked.bridges.clone());
-        let keeper: Arc<dyn weir_control::Keeper> = Arc::new(Keeper::new(self.reloader()));
-        let (bans, ceiling_of_all) = (self.bans.clone(), Arc::clone(&ceiling));
         let mesh = Mesh {
-            addresses,
+            addresses: addresses(&mailboxes),
             secret,
             lasting,
-            ceiling: ceiling_of_all,
-            bridges,
-            bans,
+            ceiling: Arc::new(Ceiling::new(config.process.memory_bytes_max, shards)),
+            bridges: asked.bridges.clone(),
+            bans: self.bans.clone(),
             seed,
-            keeper,
+            keeper: Arc::new(Keeper::new(self.reloader())),
         };
         let letters = letters.map(|letters| mesh.shards(letters, admission));
         let ends = mailboxes.into_iter().zip(to_control);
         let made = made.into_iter().zip(journals).zip(reloads);
-        let (mut workers, allows_anonymous) = (Vec::new(), config.allows_anonymous());
+        let mut workers = Vec::new();
         for (((mailbox, control), own), ((shard, journal), reloads)) in
             ends.zip(0..shards).zip(made)
         {
-            let guard = Guard {
-                own: ShardId(own),
-                admission: Arc::clone(admission),
-                memory: Memory::new(Arc::clone(&ceiling)),
-                auth: Authenticator::new(
-                    &config.auth,
-                    allows_anonymous,
-                    secret,
-                    (hashers.next(), access.next()),
-                    config.limits.client_share_percent,
-                ),
-                log: self.log(),
-                unread_bytes_max: unread_bytes_max(&config.limits),
-                doors: Arc::clone(&self.doors),
-                waiting: HashMap::default(),
-                moved: None,
-                journal,
-                is_disk_short: false,
-                rates: Rates::new(&config.limits, &config.process),
-                reloaded: ReloadsSeen::default(),
-                certificates: Certificates::default(),
-                own_conns: HashSet::default(),
-                watched: None,
-                trace_counts: TraceCounts::default(),
-                events: config.sys.events(),
-                latency: Latency::default(),
-                farewell: Farewell::default(),
-            };
+            let answers = (hashers.next(), access.next());
+            let guard = self.guard(own, &mesh, answers, journal);
             let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
-            let gather = Duration::from_millis(config.gather_ms.into());
             let of = (waker, config.io.into());
-            workers.push(Worker::new(shell, shared?, of, (asked, reloads), gather));
+            workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
         }
         Ok((workers, letters, (way, mesh), generations))
+    }
+
+    /// What keeps a shard's bounds.
+    fn guard(
+        &self,
+        own: u16,
+        mesh: &Mesh,
+        answers: (Option<HasherWay>, Option<AccessWay>),
+        journal: Option<Box<Journal>>,
+    ) -> Guard {
+        let config = &self.config;
+        let auth = Authenticator::new(
+            &config.auth,
+            config.allows_anonymous(),
+            mesh.secret,
+            answers,
+            config.limits.client_share_percent,
+        );
+        Guard {
+            own: ShardId(own),
+            admission: Arc::clone(&self.admission),
+            memory: Memory::new(Arc::clone(&mesh.ceiling)),
+            auth,
+            log: self.log(),
+            unread_bytes_max: unread_bytes_max(&config.limits),
+            doors: Arc::clone(&self.doors),
+            waiting: HashMap::default(),
+            moved: None,
+            journal,
+            is_disk_short: false,
+            rates: Rates::new(&config.limits, &config.process),
+            reloaded: ReloadsSeen::default(),
+            certificates: Certificates::default(),
+            own_conns: HashSet::default(),
+            watched: None,
+            trace_counts: TraceCounts::default(),
+            events: config.sys.events(),
+            latency: Latency::default(),
+            farewell: Farewell::default(),
+        }
     }
 
     /// Of a shard.

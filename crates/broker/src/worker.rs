@@ -1,6 +1,7 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
 use crate::listener::Listener;
+use crate::patience::Patience;
 use crate::reload::ForShard;
 use crate::shell::Shell;
 use crate::stopper::Asked;
@@ -43,7 +44,7 @@ pub(crate) struct Worker {
     io: Backend,
     asked: Arc<Asked>,
     reloads: Receiver<ForShard>,
-    gather: Duration,
+    patience: Patience,
 }
 
 impl Worker {
@@ -52,9 +53,9 @@ impl Worker {
         listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
         (asked, reloads): (Arc<Asked>, Receiver<ForShard>),
-        gather: Duration,
+        patience: Patience,
     ) -> Self {
-        Self { shell, listeners, waker, io, asked, reloads, gather }
+        Self { shell, listeners, waker, io, asked, reloads, patience }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -64,7 +65,7 @@ impl Worker {
     /// Serves until it is asked to stop.
     pub(crate) fn run(mut self) -> Result<(), Ended> {
         let mut reactor = Reactor::with_backend(self.waker.clone(), self.io)?;
-        reactor.io().set_gather(self.gather);
+        self.patience.apply(reactor.io());
         self.shell.begin(reactor.io());
         self.asked.listening.fetch_add(1, Ordering::AcqRel);
         let (mut counters, mut turns) = (0, 0);
@@ -108,7 +109,7 @@ impl Worker {
                 reactor.set_transport(*id, transport);
             }
             settings.removed.iter().for_each(|&id| reactor.stop(id));
-            reactor.io().set_gather(settings.gather);
+            settings.patience.apply(reactor.io());
         }
         self.shell.take_up(flow, hasher, access, control, joints);
         self.shell.reload(all, reactor.io());

@@ -4,6 +4,7 @@
 
 mod bridges;
 mod families;
+mod family;
 mod mosquitto;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -11,7 +12,8 @@ mod text;
 
 use crate::bridges::Bridge;
 use crate::port::{Counters, Histogram};
-use families::{FAMILIES, Family, Kind};
+use families::FAMILIES;
+use family::{Family, Kind};
 #[cfg(feature = "otlp")]
 pub(crate) use otlp::{Span, request};
 use std::collections::HashMap;
@@ -107,7 +109,7 @@ fn split(labels: &'static str) -> Vec<(&'static str, String)> {
     labels.split(',').filter_map(label).collect()
 }
 
-fn with_shard<'a>(mut labels: Vec<(&'a str, String)>, shard: usize) -> Vec<(&'a str, String)> {
+fn with_shard(mut labels: Vec<(&str, String)>, shard: usize) -> Vec<(&str, String)> {
     labels.push(("shard", shard.to_string()));
     labels
 }

@@ -4,6 +4,9 @@
 //! Time is cut into ticks. Output of a connection that got several messages in the tick before
 //! waits for the tick's end, so a connection that gets messages often is flushed once per tick, and
 //! one that gets them rarely is never kept waiting. Nothing waits while the thread has time.
+//!
+//! A tick is as long as the budget of latency while sends are a large part of the work, and
+//! shorter where few connections get many messages: to wait longer would save nothing there.
 
 use crate::token::Token;
 
@@ -21,6 +24,15 @@ const PERCENT_MAX: u64 = 400;
 /// and then its acknowledgement, so every fourth may always be the same one.
 const WINDOW_US: u64 = 50_000;
 
+/// About what a send takes, in microseconds, and the part of the time from which on sends are worth
+/// a longer tick, or no more as long a one. A tick twice as long has half the sends.
+const SEND_US: u64 = 6;
+const MANY_SENDS_PERCENT: u64 = 10;
+const FEW_SENDS_PERCENT: u64 = 4;
+
+/// No tick is shorter, unless the budget is.
+const TICK_US_MIN: u64 = 1_000;
+
 /// So many messages a second are often, and at least so many in a tick: fewer would wait for
 /// little or nothing.
 const OFTEN_PER_S: u64 = 200;
@@ -31,7 +43,9 @@ pub(crate) const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    /// Length of a tick; 0 if nothing ever waits.
+    /// The longest tick; 0 if nothing ever waits.
+    budget_us: u64,
+    /// Length of a tick.
     tick_us: u64,
     /// So many messages in a tick are often.
     often: u8,
@@ -88,16 +102,21 @@ struct Sample {
 
 impl Gather {
     /// Output waits for at most so long.
-    pub(crate) fn set_wait_us(&mut self, wait_us: u64) {
-        self.tick_us = wait_us;
-        let often = wait_us.saturating_mul(OFTEN_PER_S) / 1_000_000;
+    pub(crate) fn set_budget_us(&mut self, budget_us: u64) {
+        self.budget_us = budget_us;
+        self.set_tick_us(budget_us);
+    }
+
+    fn set_tick_us(&mut self, tick_us: u64) {
+        self.tick_us = tick_us;
+        let often = tick_us.saturating_mul(OFTEN_PER_S) / 1_000_000;
         self.often = u8::try_from(often).unwrap_or(u8::MAX).max(OFTEN_MIN);
     }
 
     /// The work of the turn that began at `turn_us` is done, what follows is waiting.
     #[inline]
     pub(crate) fn work_done(&mut self, turn_us: u64, done_us: u64) {
-        if self.tick_us > 0 {
+        if self.budget_us > 0 {
             self.sample.turn = Some((turn_us, done_us));
         }
     }
@@ -105,7 +124,7 @@ impl Gather {
     /// A turn begins, after so many sends of the thread. Says whether what waits is to leave.
     #[inline]
     pub(crate) fn turn_begins(&mut self, now_us: u64, sends: u64) -> bool {
-        if self.tick_us == 0 {
+        if self.budget_us == 0 {
             return false;
         }
         if let Some((began_us, done_us)) = self.sample.turn.take() {
@@ -134,9 +153,18 @@ impl Gather {
         let unsaved = (percent * (sent + joined) / sent).min(PERCENT_MAX);
         self.percent = (self.percent * (SMOOTHING - 1) + unsaved) / SMOOTHING;
         self.is_busy = self.percent >= if self.is_busy { IDLE_PERCENT } else { BUSY_PERCENT };
+        let sends_percent = sent * SEND_US * 100 / sample.all_us.max(1);
         let window_end_us = now_us + WINDOW_US;
         let (sends_before, joined_before) = (sends, self.joined);
         *sample = Sample { window_end_us, sends_before, joined_before, ..Sample::default() };
+        let shortest_us = TICK_US_MIN.min(self.budget_us);
+        match sends_percent {
+            // Whoever is busy next is not to gather little first.
+            _ if !self.is_busy => self.set_tick_us(self.budget_us),
+            ..FEW_SENDS_PERCENT => self.set_tick_us((self.tick_us / 2).max(shortest_us)),
+            MANY_SENDS_PERCENT.. => self.set_tick_us((self.tick_us * 2).min(self.budget_us)),
+            _ => {}
+        }
     }
 
     /// A message for a connection. Says whether it waits for the tick's end.
@@ -194,7 +222,7 @@ mod tests {
     /// A gather that was busy for a while, and the time.
     fn busy() -> (Gather, u64) {
         let mut gather = Gather::default();
-        gather.set_wait_us(5_000);
+        gather.set_budget_us(5_000);
         windows(&mut gather, 3, 90, 100, 0);
         assert!(gather.is_busy);
         gather.turn_begins(1_000, 0);
@@ -227,7 +255,7 @@ mod tests {
     fn long_ticks_are_for_those_who_get_more_in_them() {
         let often = |wait_us| {
             let mut gather = Gather::default();
-            gather.set_wait_us(wait_us);
+            gather.set_budget_us(wait_us);
             gather.often
         };
         assert_eq!([1_000, 10_000, 20_000, 1_000_000].map(often), [2, 2, 4, 200]);
@@ -252,6 +280,24 @@ mod tests {
         assert!(gather.waits(&mut pace));
         windows(&mut gather, 10, 1, 100, 0);
         assert!(!gather.waits(&mut pace));
+    }
+
+    #[test]
+    fn a_tick_is_as_long_as_sends_are_worth() {
+        let (mut gather, _) = busy();
+        let mut windows_of = |sends_per_ms: u64| {
+            for _ in 0..10 {
+                let began_us = gather.sample.window_end_us.max(WINDOW_US);
+                let sent = gather.sample.sends_before + sends_per_ms * 50;
+                gather.note(began_us, began_us + 45_000, began_us + 50_000, sent);
+            }
+            gather.tick_us
+        };
+        assert_eq!(windows_of(5), 1_000, "3 % of the time");
+        assert_eq!(windows_of(10), 1_000, "6 %");
+        assert_eq!(windows_of(50), 5_000, "30 %, up to the budget");
+        windows(&mut gather, 20, 5, 1, 0);
+        assert!(!gather.is_busy && gather.tick_us == 5_000, "the next ones begin with all of it");
     }
 
     #[test]
@@ -312,8 +358,8 @@ mod tests {
         turn(&mut reactor);
         // The tick is longer than the test may take.
         reactor.io().set_gather(Duration::from_secs(1000));
-        reactor.io().gather.often = OFTEN_MIN;
         windows(&mut reactor.io().gather, 3, 90, 100, 0);
+        reactor.io().gather.often = OFTEN_MIN;
         // What this thread really does is not looked at.
         reactor.io().gather.sample.window_end_us = u64::MAX;
         turn(&mut reactor);

@@ -6,6 +6,7 @@ use crate::files::{FileBound, files_spill};
 use crate::gather::{GATHERED_BYTES_MAX, Gather};
 use crate::listen::UNIX_PEER;
 use crate::output::{Pool, SharedBytes};
+use crate::rest::{Counts, Rest};
 use crate::socket::{Descriptor, Input, LINGER, Socket, State};
 use crate::token::Token;
 use crate::uring::Rings;
@@ -72,6 +73,7 @@ pub struct Io {
     pub(crate) sockets: Slab<Socket>,
     pub(crate) dirty: Vec<Token>,
     pub(crate) gather: Gather,
+    pub(crate) rest: Rest,
     pub(crate) again: Vec<Token>,
     pub(crate) dead: Vec<Token>,
     /// Had much output, sent all of it in the last flush.
@@ -97,6 +99,8 @@ pub struct Io {
     /// When the last turn was over.
     pub(crate) done_us: u64,
     pub(crate) now_us: u64,
+    /// How long the thread rests after this turn.
+    pub(crate) rest_us: u64,
     pub(crate) stats: IoStats,
 }
 
@@ -113,6 +117,7 @@ impl Io {
             sockets: Slab::new(),
             dirty: Vec::new(),
             gather: Gather::default(),
+            rest: Rest::default(),
             again: Vec::new(),
             dead: Vec::new(),
             drained: Vec::new(),
@@ -128,6 +133,7 @@ impl Io {
             turn_us: crate::now_us(),
             done_us: crate::now_us(),
             now_us: crate::now_us(),
+            rest_us: 0,
             stats: IoStats::default(),
         }
     }
@@ -212,10 +218,16 @@ impl Io {
         self.sockets.len()
     }
 
-    /// While the thread is busy more than half its time, output written by [`Io::write_gathered`]
-    /// waits for at most so long; zero, the default, is never.
-    pub fn set_gather(&mut self, wait: std::time::Duration) {
-        self.gather.set_wait_us(wait.as_micros() as u64);
+    /// While the thread is busy, output written by [`Io::write_gathered`] waits for at most so
+    /// long; zero, the default, is never.
+    pub fn set_gather(&mut self, budget: std::time::Duration) {
+        self.gather.set_budget_us(budget.as_micros() as u64);
+    }
+
+    /// While many connections have something to say, turns begin no sooner than a rest after each
+    /// other: of so much time at most; zero, the default, is never.
+    pub fn set_rest(&mut self, longest: std::time::Duration) {
+        self.rest.set_max_us(longest.as_micros() as u64);
     }
 
     /// Appends `bytes` to the connection's output; they leave at the end of the turn. Nothing
@@ -278,6 +290,9 @@ impl Io {
         self.done_us = crate::now_us();
         self.stats.turn_lengths.add(self.done_us.saturating_sub(self.turn_us), 1);
         self.gather.work_done(self.turn_us, self.done_us);
+        let IoStats { turns, reads, bytes_in: bytes, .. } = self.stats;
+        self.rest_us =
+            self.rest.turn_over(self.turn_us, self.done_us, Counts { turns, reads, bytes });
     }
 
     /// What gathered is to leave in this turn.

@@ -30,6 +30,7 @@ mod moved;
 mod open;
 mod output;
 mod reactor;
+mod rest;
 mod socket;
 mod token;
 mod uring;

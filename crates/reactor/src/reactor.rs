@@ -101,7 +101,22 @@ impl Reactor {
         self.io.flush();
         self.io.reap();
         self.io.turn_over();
+        self.gather_input();
         Ok(())
+    }
+
+    /// Lets input gather, unless there is something to do. Nobody has to wake the thread meanwhile:
+    /// it looks at everything when it goes on.
+    fn gather_input(&mut self) {
+        let rest_us = std::mem::take(&mut self.io.rest_us);
+        if rest_us == 0 || self.io.has_work() {
+            return;
+        }
+        let due_us = self.next_deadline_us().unwrap_or(u64::MAX);
+        let rest_us = rest_us.min(due_us.saturating_sub(self.io.done_us));
+        if rest_us > 0 {
+            std::thread::sleep(Duration::from_micros(rest_us));
+        }
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {

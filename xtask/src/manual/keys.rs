@@ -149,6 +149,7 @@ fn unit(name: &str) -> &'static str {
         Some("s") if words.contains(&"per") => " per s",
         Some("s") => " s",
         Some("ms") => " ms",
+        Some("us") => " us",
         Some("percent") => " %",
         _ => "",
     }
@@ -358,7 +359,7 @@ mod tests {
             (1_000, "client_id_bytes_max", "1,000 bytes"),
             (10, "connect_timeout_s", "10 s"),
             (60, "answer_wait_s_max", "60 s"),
-            (10, "gather_ms", "10 ms"),
+            (10, "latency_budget_ms", "10 ms"),
             (10_000, "queue_messages_max", "10,000"),
         ] {
             assert_eq!(shown(&Value::Integer(value), unit(name)), expected);

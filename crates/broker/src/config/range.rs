@@ -24,7 +24,10 @@ const PACKET_BYTES_MAX: u64 = 256 * 1024 * 1024 - 1024 * 1024;
 pub(super) const SHARDS_MAX: u16 = 256;
 
 /// A longer wait than this gains nothing more.
-const GATHER_MS_MAX: u64 = 1_000;
+const LATENCY_BUDGET_MS_MAX: u64 = 1_000;
+
+/// A longer rest than this gains nothing more.
+const REST_US_MAX: u64 = 10_000;
 
 /// Below this a connection's output could not hold what the reactor reports as drained.
 const OUTPUT_BYTES_MIN: u64 = 64 * 1024;
@@ -44,7 +47,8 @@ const SEGMENT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Every key whose numbers its type does not bound.
 pub const RANGES: &[Range] = &[
     up_to("shards", 0, SHARDS_MAX as u64, |config| config.shards.into()),
-    up_to("gather_ms", 0, GATHER_MS_MAX, |config| config.gather_ms.into()),
+    up_to("latency_budget_ms", 0, LATENCY_BUDGET_MS_MAX, |config| config.latency_budget_ms.into()),
+    up_to("rest_us", 0, REST_US_MAX, |config| config.rest_us.into()),
     up_to("limits.client_share_percent", 1, 100, |config| {
         config.limits.client_share_percent.into()
     }),

@@ -33,7 +33,8 @@ pub const SECTIONS: &[Section] = &[
         those there are keep what they have, unless their own certificates count no more.",
     ),
     restart("shards", "Each thread has a part of the sessions, and of the store."),
-    live("gather_ms", "At once."),
+    live("latency_budget_ms", "At once."),
+    live("rest_us", "At once."),
     restart("io", "Connections are in what holds them."),
     live("log", "At once, unless an option or `WEIR_LOG` says the level."),
     live(

@@ -7,6 +7,7 @@ use crate::auth::{AuthConfig, Bans};
 use crate::control::Answer;
 use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
+use crate::patience::Patience;
 use crate::sys::SysConfig;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -37,7 +38,7 @@ pub(crate) struct NewSettings {
     pub(crate) limits: Limits,
     pub(crate) process: ProcessLimits,
     pub(crate) share: SharePolicy,
-    pub(crate) gather: Duration,
+    pub(crate) patience: Patience,
     pub(crate) auth: AuthConfig,
     pub(crate) allows_anonymous: bool,
     /// Every CONNECT passes the authentication port.
@@ -125,7 +126,7 @@ impl Applied {
         self.more.notify_all();
     }
 
-    /// Waits until so many do. Says whether it has come to that.
+    /// Patience until so many do. Says whether it has come to that.
     pub(super) fn wait(&self, shards: usize, wait_max: Duration) -> bool {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.more.wait_timeout_while(count, wait_max, |count| *count < shards);

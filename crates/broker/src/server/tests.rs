@@ -5,6 +5,7 @@ use crate::config::IoBackend;
 use masked::{Masks, Side};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 use weir_reactor::Transport;
 use weir_transport::{Layers, Recipe, Scratch};
 use weir_wire::packet::{Connect, Publish, SubscribeBuf, SubscriptionOptions};

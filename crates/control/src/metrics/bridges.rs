@@ -1,6 +1,6 @@
 //! The families of bridges, which have the bridge's name as their label.
 
-use super::families::{Family, Kind, family};
+use super::family::{Family, Kind, family};
 use super::{Metric, Point};
 use crate::bridges::{Bridge, DROPPED};
 
@@ -46,9 +46,12 @@ const QUEUED_BYTES: Family = family(
     &[],
 );
 
+/// What a bridge has of a family: each number with what tells it from the others.
+type Numbers = Vec<(Option<Label>, u64)>;
+
 /// All of them; without a bridge they have no numbers.
 pub(super) fn metrics(bridges: &[Bridge]) -> Vec<Metric<'_>> {
-    let each = |family, values: fn(&Bridge) -> Vec<(Option<Label>, u64)>| {
+    let each = |family, values: fn(&Bridge) -> Numbers| {
         let mut points = Vec::new();
         for bridge in bridges {
             for (label, value) in values(bridge) {

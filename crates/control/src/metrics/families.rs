@@ -1,57 +1,7 @@
 //! The families of metrics, and which counters they are made of: the one place to add one.
 
-use Kind::{Counter, Gauge, Histogram};
-
-/// What kind of number a family has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Only grows.
-    Counter,
-    /// How things stand.
-    Gauge,
-    /// How often things took how long.
-    Histogram,
-}
-
-/// Samples of one meaning.
-pub(super) struct Family {
-    /// Without a suffix for counters.
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    /// One sentence.
-    pub(super) help: &'static str,
-    /// Names of counters, and what tells their samples apart.
-    pub(super) samples: &'static [(&'static str, &'static str)],
-    /// The counters are microseconds, and the samples seconds.
-    pub(super) is_us: bool,
-}
-
-impl Family {
-    pub(super) fn sample_name(&self) -> String {
-        match self.kind {
-            Counter => format!("{}_total", self.name),
-            Gauge | Histogram => self.name.to_owned(),
-        }
-    }
-}
-
-pub(super) const fn family(
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    samples: &'static [(&'static str, &'static str)],
-) -> Family {
-    Family { name, kind, help, samples, is_us: false }
-}
-
-const fn family_of_us(
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    samples: &'static [(&'static str, &'static str)],
-) -> Family {
-    Family { name, kind, help, samples, is_us: true }
-}
+use super::family::Kind::{Counter, Gauge, Histogram};
+use super::family::{Family, family, family_of_us};
 
 /// Refusals have a sample for each reason code that was counted.
 pub(super) const REFUSALS: Family = family(

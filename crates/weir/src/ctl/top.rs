@@ -35,9 +35,9 @@ pub(super) fn run(caller: &Caller, args: &TopArgs) -> anyhow::Result<ExitCode> {
     show(granted(&caller.get(&Caller::path("/api/v1/top", &query))?)?, *json, shown)
 }
 
-fn shown(answer: Value) -> serde_json::Result<String> {
+fn shown(mut answer: Value) -> serde_json::Result<String> {
     let seconds = answer["seconds"].as_f64().unwrap_or_default();
-    let total: Traffic = serde_json::from_value(answer["total"].clone())?;
-    let clients: Vec<Talker> = serde_json::from_value(answer["clients"].clone())?;
+    let total: Traffic = serde_json::from_value(answer["total"].take())?;
+    let clients: Vec<Talker> = serde_json::from_value(answer["clients"].take())?;
     Ok(text::top(seconds, &total, &clients))
 }

@@ -3,6 +3,7 @@
 use super::*;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 use weir_transport::{Layer, Learnt, Stream, TransportError};
 
 /// Each connection begins with a line: the name of its peer.
