@@ -165,22 +165,22 @@ const config = async (client, me) => {
   await me.until("id('config-file').value !== ''", "the file");
   seen.secrets = await evaluate(client, "[id('config-file').value.includes('***'), id('config-text').textContent.includes('shards')]");
   const edit = (from, to) => evaluate(client, `id('config-file').value = id('config-file').value.replace(${JSON.stringify(from)}, ${JSON.stringify(to)})`);
-  await edit("shards = 2", "shards = 3\ngather_ms = 5000");
+  await edit("shards = 2", "shards = 3\nlatency_budget_ms = 5000");
   await me.click("#config-try");
   await me.come("#config-said.bad");
   seen.wrong = await me.read("#config-said");
   seen.line = await evaluate(client, "id('config-file').value.slice(id('config-file').selectionStart, id('config-file').selectionEnd)");
   await everywhere(client, "config-wrong");
-  await edit("gather_ms = 5000", "gather_ms = 2");
+  await edit("latency_budget_ms = 5000", "latency_budget_ms = 2");
   await me.click("#config-try");
-  await me.come("#config-changes td", "gather_ms");
+  await me.come("#config-changes td", "latency_budget_ms");
   seen.would = await me.read("#config-said");
   await everywhere(client, "config");
   await me.click("#config-put");
   await me.click("#sure-yes");
   await me.come("#config-said.good");
   seen.changed = await me.read("#config-said");
-  await me.until("id('config-text').textContent.includes('gather_ms = 2')", "what runs");
+  await me.until("id('config-text').textContent.includes('latency_budget_ms = 2')", "what runs");
 };
 
 const drain = async (client, me) => {

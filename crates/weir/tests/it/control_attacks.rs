@@ -156,8 +156,9 @@ fn answers_that_nobody_reads_take_little_memory() {
     assert!(more_mb < 80, "{more_mb} MB for answers that nobody reads");
     assert!(served.counted("api_too_many") >= 1);
     drop(unread);
-    // Turns come back with the connections.
-    assert_eq!(served.asks_from(9, "/api/v1/broker", Some(&served.viewer)), 200);
+    // Turns come back with the connections, one after the other.
+    let mut asks = (0..10).map(|_| served.asks_from(9, "/api/v1/broker", Some(&served.viewer)));
+    assert!(asks.any(|status| status == 200));
 }
 
 #[test]
