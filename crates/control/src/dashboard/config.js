@@ -44,7 +44,7 @@ async function put(isDryRun) {
   try {
     const { changes } = await ask("config" + query({ dry_run: isDryRun }), { method: "PUT", body: id("config-file").value });
     const restarts = changes.filter((of) => !of.is_live).length;
-    fill(id("config-changes"), changes.length ? [table(isDryRun ? "What would change" : "What has changed", [short("takes"), text("key"), text("was"), text("is then")],
+    fill(id("config-changes"), changes.length ? [table(isDryRun ? "What would change" : "What has changed", [short("takes"), short("key"), text("was"), text("is then")],
       changes.map((of) => [takes(of.is_live), of.key, of.from ?? "-", of.to ?? "-"]))] : []);
     const wait = restarts ? ` ${restarts} of them wait${restarts === 1 ? "s" : ""} for a restart.` : "";
     say(!changes.length ? "Nothing changes." : isDryRun ? `${changes.length} would change.${wait} Nothing has changed yet.` : `It is in the file, and the broker goes by it.${wait}`, isDryRun ? "soft" : "good");
