@@ -26,7 +26,7 @@ mod write;
 
 pub use config::{Durability, OnDamage, StoreConfig};
 pub(crate) use flusher::{Flushed, Flusher};
-pub(crate) use generations::{ADDED_BANS_FILE, Generations};
+pub(crate) use generations::{ADDED_BANS_FILE, Generations, is_store};
 pub use no_store::{Damaged, NoStore};
 pub(crate) use pages::{Paged, Pager};
 pub use read::{Amounts, Entry, LogCheck, StoreReader};

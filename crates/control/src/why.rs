@@ -34,8 +34,8 @@ pub struct Why {
 }
 
 impl Why {
-    /// `outlook` is nothing if there is no such client; `drops` are its own of this topic, or, if
-    /// there is no such client, all of its own.
+    /// `outlook` is nothing if there is no such client; `drops` are its own of this topic and
+    /// messages to the topic that nobody got, or, if there is no such client, all of its own.
     pub fn new(client_id: &str, topic: &str, outlook: Option<&Outlook>, drops: &[Drop]) -> Self {
         let mut findings = match outlook {
             None => {
@@ -43,7 +43,7 @@ impl Why {
             }
             Some(outlook) => outlook.findings(topic),
         };
-        let drops = &drops[..drops.len().min(DROPS_MAX.into())];
+        let drops = &drops[..drops.len().min(2 * usize::from(DROPS_MAX))];
         findings.extend(drops.iter().map(|drop| {
             let times =
                 if drop.times == 1 { "".into() } else { format!(" ({} times)", drop.times) };

@@ -22,7 +22,7 @@ use weir_say::{noteln, say, sayln};
 #[derive(Debug, clap::Args)]
 pub(crate) struct CtlArgs {
     /// The broker's socket, as [control] socket in its configuration
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", default_value = "/run/weir/ctl")]
     socket: PathBuf,
     #[command(subcommand)]
     command: Command,

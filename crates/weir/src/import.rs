@@ -23,6 +23,8 @@ enum Command {
     ///
     /// Files of its include_dir are read as well. Lines that are not taken, or mean something else,
     /// stand behind it as comments, those without which more people would come in or do more first.
+    /// If there are such, a broker does not start with it before a line of it is taken out, and the
+    /// exit code is 1.
     /// weir broker --mosquitto FILE runs such a file as it is; weir store import reads
     /// mosquitto.db.
     ///
@@ -52,6 +54,10 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
                 noteln!("Passwords are left out (***): --output FILE writes them, too.");
             }
         }
+    }
+    if read.lacks_guards() {
+        noteln!("It lets more in than Mosquitto does, and so does not start yet: see its end.");
+        return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
 }

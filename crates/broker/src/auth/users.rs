@@ -37,7 +37,11 @@ pub enum Unchanged {
         message: String,
     },
     /// It cannot be read or written.
-    #[error("cannot change {}: {source}", path.display())]
+    #[error(
+        "cannot change {}: {source}; the broker changes files that belong to its own user, in a folder \
+         of its own, such as /var/lib/weir",
+        path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

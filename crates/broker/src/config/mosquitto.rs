@@ -225,11 +225,32 @@ impl MosquittoFile {
         }
         if value("persistence") != Some("true") {
             self.config.remove("store");
-        } else if self.config.contains_key("store") {
-            self.notes.push(MosquittoNote { text: STORE, lines: Vec::new(), is_guard: false });
+        } else {
+            self.settle_store();
         }
         let file = value("log_dest").and_then(|dest| dest.strip_prefix("file "));
         self.log_file = file.map(|file| file.trim().into());
+    }
+
+    /// Bounds of queues count on the disk as well, and what Mosquitto has kept comes by a command:
+    /// that is said until there is a store.
+    fn settle_store(&mut self) {
+        let limits = self.config.get("limits").and_then(Value::as_table).cloned();
+        let Some(Value::Table(store)) = self.config.get_mut("store") else { return };
+        for key in ["queue_messages_max", "queue_bytes_max"] {
+            if let Some(value) = limits.as_ref().and_then(|limits| limits.get(key)) {
+                store.insert(key.into(), value.clone());
+            }
+        }
+        let path = store.get("path").and_then(Value::as_str);
+        if !path.is_some_and(|path| crate::journal::is_store(Path::new(path))) {
+            self.notes.push(MosquittoNote { text: STORE, lines: Vec::new(), is_guard: false });
+        }
+    }
+
+    /// Whether lines that guard the broker are not taken: it would let more in without them.
+    pub fn lacks_guards(&self) -> bool {
+        self.notes.iter().any(|note| note.is_guard)
     }
 
     fn note(&mut self, text: &'static str, is_guard: bool, line: &Line) {
@@ -305,6 +326,14 @@ impl MosquittoFile {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, config: &str) -> fmt::Result {
         writeln!(f, "# Made of {}.", self.path.display())?;
+        if self.lacks_guards() {
+            // No key of Weir's: a broker does not start with it.
+            writeln!(
+                f,
+                "\n# The broker would let more in than Mosquitto does: see the end. Once you have"
+            )?;
+            writeln!(f, "# dealt with that, take this line out.\nis_unguarded = true")?;
+        }
         if !self.config.is_empty() {
             writeln!(f, "\n{}", config.trim_end())?;
         }

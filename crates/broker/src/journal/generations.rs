@@ -287,6 +287,11 @@ fn refuse_others(root: &Path) -> Result<(), NoStore> {
     other.map_or(Ok(()), |name| Err(NoStore::NotEmpty { path: root.into(), name }))
 }
 
+/// Whether a folder has a generation that counts.
+pub(crate) fn is_store(root: &Path) -> bool {
+    list(root).is_ok_and(|(numbers, _)| !numbers.is_empty())
+}
+
 /// The numbers of the generations in a folder, and what was not finished. The highest has its name
 /// because it is whole.
 fn list(root: &Path) -> Result<(Vec<u64>, Vec<PathBuf>), NoStore> {

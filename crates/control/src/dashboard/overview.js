@@ -12,7 +12,7 @@ const DROPS = {
   dropped_no_member: "the last member of a shared group left", reads_forbidden: "the receiver has no right to read",
 };
 const REFUSED = {
-  publishes_refused: "publishes: a bound, a full store, an invalid payload", writes_forbidden: "publishes: no right to the topic",
+  publishes_refused: "publishes: all", writes_forbidden: "publishes: no right to the topic, of these",
   subscriptions_refused: "filters of SUBSCRIBE", sessions_refused: "new sessions: too many", retained_refused: "retained messages: the store is full",
   rule_results_refused: "results of rules", refused_count: "connections: connections_max", refused_address: "connections: connections_per_address_max",
   refused_rate: "connections: connects_per_second_max", cut: "connections: before the handshake", banned: "connections: banned",

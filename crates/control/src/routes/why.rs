@@ -2,7 +2,7 @@
 
 use super::{Problem, drops, wrong_answer};
 use crate::asks::Asks;
-use crate::drops::DropQuery;
+use crate::drops::{Drop, DropKind, DropQuery};
 use crate::port::{Answer, Request};
 use crate::why::{DROPS_MAX, Why};
 use axum::Json;
@@ -36,8 +36,18 @@ pub(super) async fn why(
     };
     // Whoever is not there may have been refused.
     let of_topic = outlook.is_some().then(|| topic.clone());
-    let query =
-        DropQuery { client_id: Some(client.clone()), topic: of_topic, drops_max: DROPS_MAX };
-    let drops = drops::all(&asks, &query).await?;
+    let own = DropQuery { client_id: Some(client.clone()), topic: of_topic, drops_max: DROPS_MAX };
+    let mut drops = drops::all(&asks, &own).await?;
+    if outlook.is_some() {
+        drops.extend(refused(&asks, &client, &topic).await?);
+    }
     Ok(Json(Why::new(&client, &topic, outlook.as_deref(), &drops)))
+}
+
+/// What others could not publish to the topic: nobody got that.
+async fn refused(asks: &Arc<Asks>, client: &str, topic: &str) -> Result<Vec<Drop>, Problem> {
+    let query = DropQuery { client_id: None, topic: Some(topic.into()), drops_max: DROPS_MAX };
+    let mut all = drops::all(asks, &query).await?;
+    all.retain(|drop| drop.kind == DropKind::PublishRefused && drop.client_id != client);
+    Ok(all)
 }

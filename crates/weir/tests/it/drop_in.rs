@@ -177,11 +177,16 @@ fn a_file_with_what_weir_cannot_guard_is_not_run_and_can_be_printed() {
         assert!(said.contains(part), "{part}: {said}");
     }
     let printed = run(&["import", "mosquitto"]);
-    assert!(printed.status.success(), "{printed:?}");
+    assert_eq!(printed.status.code(), Some(1), "{printed:?}");
     let ours = folder.path().join("weir.toml");
-    std::fs::write(&ours, &printed.stdout).unwrap();
-    let mut check = Command::new(WEIR);
-    let checked = check.args(["broker", "--check"]).arg(&ours).output().unwrap();
+    let check = |text: &str| {
+        std::fs::write(&ours, text).unwrap();
+        Command::new(WEIR).args(["broker", "--check"]).arg(&ours).output().unwrap()
+    };
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let unread = check(&printed);
+    assert!(String::from_utf8_lossy(&unread.stderr).contains("is_unguarded"), "{unread:?}");
+    let checked = check(&printed.replace("is_unguarded = true\n", ""));
     assert!(checked.status.success(), "{checked:?}");
     let text = String::from_utf8(checked.stdout).unwrap();
     for part in ["listen = [\"127.0.0.1:1884\"]", "qos_max = 1", "allow_anonymous = false"] {

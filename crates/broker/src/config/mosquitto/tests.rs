@@ -46,6 +46,7 @@ fn a_file_of_mosquitto_is_said_in_our_words() {
     assert_eq!(limits.packet_bytes_max, 255 * 1024 * 1024);
     assert_eq!(limits.session_expiry_s_max, 14 * 86_400);
     assert_eq!(config.store.path.as_deref(), Some(Path::new("/var/lib/mosquitto/weir")));
+    assert_eq!(config.store.queue_messages_max, u64::from(u32::MAX), "it counts on the disk, too");
     let file = translated(WHOLE);
     assert_eq!(file.log_file(), Some(Path::new("/var/log/mosquitto.log")));
     let shown = file.to_string();
@@ -296,7 +297,9 @@ fn every_option_that_has_a_key_sets_what_weir_takes() {
                 .map(|value| (name, value))
         }) {
             let file = translated(&format!("listener 1 ::1\n{name} {value}"));
-            match Config::of_text(Path::new("weir.toml"), &file.to_string()) {
+            // As if somebody had looked.
+            let text = file.to_string().replace("is_unguarded = true\n", "");
+            match Config::of_text(Path::new("weir.toml"), &text) {
                 Ok(_) | Err(ConfigError::Tls { .. } | ConfigError::At { .. }) => {}
                 Err(error) => panic!("{name} {value}: {error}: {file}"),
             }
@@ -413,4 +416,13 @@ fn what_follows_a_connection_is_about_that_bridge() {
 fn a_bridge_that_would_send_in_the_clear_what_is_to_be_secret_is_not_run() {
     let file = translated("connection up\naddress h\ntopic # out\nbridge_psk 00\n");
     assert!(matches!(file.config(), Err(ConfigError::MosquittoGuards { .. })));
+}
+
+#[test]
+fn what_lets_more_in_does_not_start_as_it_is_printed() {
+    let file = translated("listener 8883\npsk_file /keys\n");
+    assert!(file.lacks_guards());
+    let refused = Config::of_text(Path::new("weir.toml"), &file.to_string()).unwrap_err();
+    assert!(refused.to_string().contains("is_unguarded"), "{refused}");
+    assert!(!translated(WHOLE).lacks_guards());
 }
