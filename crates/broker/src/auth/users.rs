@@ -38,8 +38,8 @@ pub enum Unchanged {
     },
     /// It cannot be read or written.
     #[error(
-        "cannot change {}: {source}; the broker changes files that belong to its own user, in a folder \
-         of its own, such as /var/lib/weir",
+        "cannot change {}: {source}; the broker changes files that belong to its own user, in a \
+         folder of its own, such as /var/lib/weir",
         path.display()
     )]
     File {
