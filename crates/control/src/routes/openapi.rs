@@ -46,7 +46,11 @@ fn document(operations: &[Operation]) -> Value {
     for operation in operations {
         let mut description = Description::new();
         let shown = shown(operation, &mut description);
-        schemas.extend(description.schemas());
+        for (name, schema) in description.schemas() {
+            let known = schemas.insert(name.clone(), schema);
+            let is_one = known.is_none_or(|known| known == schemas[&name]);
+            debug_assert!(is_one, "two types of the API are called {name}");
+        }
         let path = operation.path.replace("{*", "{");
         let methods = paths.entry(path).or_insert_with(|| json!({}));
         methods[operation.method] = shown;

@@ -22,7 +22,7 @@ const LIMIT: u16 = 20;
 /// By what clients are put in order.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum By {
+enum Order {
     #[default]
     Messages,
     Bytes,
@@ -44,7 +44,7 @@ pub(super) struct TopQuery {
     seconds: Option<u8>,
     /// What those in front have most of: messages if it is not given.
     #[serde(default)]
-    by: By,
+    by: Order,
     /// Only what comes from clients, or goes to them: both together if it is not given.
     direction: Option<Direction>,
     /// Clients of the answer: 20 if it is not given.
@@ -75,8 +75,8 @@ pub(super) async fn top(
     let limit = super::limit(limit, LIMIT, TALKERS_MAX)?;
     let key = |of: &Traffic| {
         let (inward, outward) = match by {
-            By::Messages => (of.messages_in, of.messages_out),
-            By::Bytes => (of.bytes_in, of.bytes_out),
+            Order::Messages => (of.messages_in, of.messages_out),
+            Order::Bytes => (of.bytes_in, of.bytes_out),
         };
         match direction {
             Some(Direction::In) => inward,
