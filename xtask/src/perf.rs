@@ -18,6 +18,7 @@ use record::{Record, Repeat};
 use runner::Runner;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use weir_bench::driver::program_of_host;
 
 /// Rows of the table of targets.
 const USE_CASES: &[&str] = &[
@@ -124,11 +125,7 @@ fn brokers(arguments: &Arguments) -> Vec<String> {
     if !arguments.broker.is_empty() {
         return arguments.broker.clone();
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // Debian has Mosquitto where no user's path goes.
-    let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect();
-    let is_there = |name: &&str| folders.iter().any(|folder| folder.join(name).is_file());
-    let peers = PEERS.into_iter().filter(is_there);
+    let peers = PEERS.into_iter().filter(|name| program_of_host(name).is_some());
     ["weir"].into_iter().chain(peers).map(str::to_owned).collect()
 }
 

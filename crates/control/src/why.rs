@@ -43,7 +43,6 @@ impl Why {
             }
             Some(outlook) => outlook.findings(topic),
         };
-        let drops = &drops[..drops.len().min(2 * usize::from(DROPS_MAX))];
         findings.extend(drops.iter().map(|drop| {
             let times =
                 if drop.times == 1 { "".into() } else { format!(" ({} times)", drop.times) };

@@ -99,8 +99,6 @@ pub struct Io {
     /// When the last turn was over.
     pub(crate) done_us: u64,
     pub(crate) now_us: u64,
-    /// How long the thread rests after this turn.
-    pub(crate) rest_us: u64,
     pub(crate) stats: IoStats,
 }
 
@@ -133,7 +131,6 @@ impl Io {
             turn_us: crate::now_us(),
             done_us: crate::now_us(),
             now_us: crate::now_us(),
-            rest_us: 0,
             stats: IoStats::default(),
         }
     }
@@ -285,14 +282,14 @@ impl Io {
         Some(socket)
     }
 
-    /// The turn is over, up to the wait for the next one.
-    pub(crate) fn turn_over(&mut self) {
+    /// The turn is over, up to the wait for the next one. Says how long to rest before that, in
+    /// microseconds.
+    pub(crate) fn turn_over(&mut self) -> u64 {
         self.done_us = crate::now_us();
         self.stats.turn_lengths.add(self.done_us.saturating_sub(self.turn_us), 1);
         self.gather.work_done(self.turn_us, self.done_us);
         let IoStats { turns, reads, bytes_in: bytes, .. } = self.stats;
-        self.rest_us =
-            self.rest.turn_over(self.turn_us, self.done_us, Counts { turns, reads, bytes });
+        self.rest.turn_over(self.turn_us, self.done_us, Counts { turns, reads, bytes })
     }
 
     /// What gathered is to leave in this turn.

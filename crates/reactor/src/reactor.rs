@@ -100,15 +100,14 @@ impl Reactor {
         handler.turn_end(&mut self.io);
         self.io.flush();
         self.io.reap();
-        self.io.turn_over();
-        self.gather_input();
+        let rest_us = self.io.turn_over();
+        self.gather_input(rest_us);
         Ok(())
     }
 
     /// Lets input gather, unless there is something to do. Nobody has to wake the thread meanwhile:
     /// it looks at everything when it goes on.
-    fn gather_input(&mut self) {
-        let rest_us = std::mem::take(&mut self.io.rest_us);
+    fn gather_input(&mut self, rest_us: u64) {
         if rest_us == 0 || self.io.has_work() {
             return;
         }

@@ -79,7 +79,7 @@ impl Phase {
     }
 }
 
-/// All counts of the thread when a window began.
+/// What a thread has done so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) turns: u64,

@@ -200,16 +200,7 @@ impl NullStack {
         let mut stream = TcpStream::connect_timeout(&self.server, ANSWER_MAX)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
-        let connect = Connect {
-            version: self.version(),
-            clean_start: true,
-            keep_alive_s: 0,
-            client_id,
-            will: None,
-            user_name: None,
-            password: None,
-            properties: Properties::EMPTY,
-        };
+        let connect = Connect::new(self.version(), client_id);
         self.send(&mut stream, &Packet::Connect(connect))?;
         answer(&mut stream)?;
         Ok(stream)

@@ -114,39 +114,44 @@ fn has_created(disk: &mut impl Disk, file: u64, bytes: u64) -> io::Result<bool> 
 /// Zeros are written, not only reserved: to overwrite them changes nothing but content, which a
 /// sync has the least to do for. A file system that reserves nothing has no space only now.
 fn has_zeroed(disk: &mut impl Disk, file: u64, offset: u32, total: u32) -> io::Result<bool> {
-    let name = FileName::Unfinished(file);
-    let count = ZEROS_BYTES.min(total - offset);
-    match disk.write_at(name, u64::from(offset), &vec![0; count as usize]) {
+    match write_zeros(disk, file, offset, total) {
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
-            disk.remove(name)?;
+            disk.remove(FileName::Unfinished(file))?;
             return Ok(false);
         }
         other => other?,
     }
-    disk.sync(name)?;
-    if offset + count == total {
-        disk.rename(name, FileName::Spare(file))?;
-        disk.sync_folder()?;
+    if offset + ZEROS_BYTES >= total {
+        finish_spare(disk, file)?;
+    } else {
+        disk.sync(FileName::Unfinished(file))?;
     }
     Ok(true)
 }
 
-/// All of a spare at once: while nobody is served.
+/// A slice of a spare's zeros.
+fn write_zeros(disk: &mut impl Disk, file: u64, offset: u32, total: u32) -> io::Result<()> {
+    let count = ZEROS_BYTES.min(total - offset) as usize;
+    disk.write_at(FileName::Unfinished(file), u64::from(offset), &vec![0; count])
+}
+
+fn finish_spare(disk: &mut impl Disk, file: u64) -> io::Result<()> {
+    disk.sync(FileName::Unfinished(file))?;
+    disk.rename(FileName::Unfinished(file), FileName::Spare(file))?;
+    disk.sync_folder()
+}
+
+/// All of a spare at once, with one sync: while nobody is served.
 pub(crate) fn make_spare(disk: &mut impl Disk, file: u64, total: u32) -> io::Result<()> {
-    let name = FileName::Unfinished(file);
-    disk.create(name, u64::from(total))?;
-    let zeros = vec![0; ZEROS_BYTES as usize];
-    for offset in (0..total).step_by(zeros.len()) {
-        let count = ZEROS_BYTES.min(total - offset) as usize;
-        if let Err(error) = disk.write_at(name, u64::from(offset), &zeros[..count]) {
+    disk.create(FileName::Unfinished(file), u64::from(total))?;
+    for offset in (0..total).step_by(ZEROS_BYTES as usize) {
+        if let Err(error) = write_zeros(disk, file, offset, total) {
             // What it takes may be what others lack.
-            let _ = disk.remove(name);
+            let _ = disk.remove(FileName::Unfinished(file));
             return Err(error);
         }
     }
-    disk.sync(name)?;
-    disk.rename(name, FileName::Spare(file))?;
-    disk.sync_folder()
+    finish_spare(disk, file)
 }
 
 impl Replacement {

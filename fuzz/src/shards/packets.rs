@@ -301,14 +301,9 @@ pub fn resume(client_id: &str) -> Vec<u8> {
     properties.push(Property::SessionExpiryInterval(100));
     let mut bytes = Vec::new();
     Connect {
-        version: Version::V5,
         clean_start: false,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
         properties: properties.as_properties(),
+        ..Connect::new(Version::V5, client_id)
     }
     .encode(&mut bytes);
     bytes

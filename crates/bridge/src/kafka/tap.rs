@@ -58,14 +58,9 @@ impl Tap {
         properties.push(Property::ReceiveMaximum(window.max(1)));
         properties.push(Property::SessionExpiryInterval(u32::MAX));
         let connect = Connect {
-            version: Version::V5,
             clean_start: false,
-            keep_alive_s: 0,
-            client_id: &self.client_id,
-            will: None,
-            user_name: None,
-            password: None,
             properties: properties.as_properties(),
+            ..Connect::new(Version::V5, &self.client_id)
         };
         self.side.client.connect_with(&connect, now_us, &mut self.output);
     }

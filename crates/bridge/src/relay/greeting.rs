@@ -50,14 +50,10 @@ impl Relay {
         }
         let says_state = settings.state.is_local && errand == Errand::Relay;
         let connect = Connect {
-            version: Version::V5,
             clean_start: settings.local_clean_start,
-            keep_alive_s: 0,
-            client_id: &settings.local_client_id,
             will: says_state.then(|| absent(&settings.state.topic)),
-            user_name: None,
-            password: None,
             properties: properties.as_properties(),
+            ..Connect::new(Version::V5, &settings.local_client_id)
         };
         self.local.client.connect_with(&connect, now_us, &mut Out { port, end: End::Local });
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_bridge::{Dialect, Direction, Remote, Settings, Start, StateTopic, Topic};
@@ -213,11 +214,11 @@ const fn idle_s() -> u32 {
     60
 }
 
-const fn retry_ms_min() -> u32 {
+pub(super) const fn retry_ms_min() -> u32 {
     1_000
 }
 
-const fn retry_ms_max() -> u32 {
+pub(super) const fn retry_ms_max() -> u32 {
     30_000
 }
 
@@ -228,10 +229,48 @@ pub(super) fn fault(key: &'static str, value: impl fmt::Display, rule: impl Into
     (key, value.to_string(), rule.into())
 }
 
-/// Whether it can be the name of a bridge.
-pub(super) fn is_name(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && !text.contains(|char: char| matches!(char, '/' | '+' | '#') || char.is_control())
+/// Of what cannot be the name of a bridge or a sink.
+pub(super) fn name_fault(key: &'static str, text: &str) -> Option<Fault> {
+    let is_name = (1..=64).contains(&text.len())
+        && !text.contains(|char: char| matches!(char, '/' | '+' | '#') || char.is_control());
+    let rule = "it must be 1 to 64 bytes, without / + #";
+    (!is_name).then(|| fault(key, format!("{text:?}"), rule))
+}
+
+/// Of a password that is given twice.
+pub(super) fn twice_fault(
+    key: &'static str,
+    password: Option<&String>,
+    file: Option<&Path>,
+) -> Option<Fault> {
+    let is_twice = password.is_some() && file.is_some();
+    is_twice.then(|| fault(key, "set", "it goes without password_file"))
+}
+
+/// Of numbers that must be something.
+pub(super) fn zero_fault<const N: usize>(numbers: [(&'static str, u32); N]) -> Option<Fault> {
+    let (key, _) = numbers.into_iter().find(|&(_, number)| number == 0)?;
+    Some(fault(key, 0, "it must be at least 1"))
+}
+
+/// Rests between two tries, in milliseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Retry {
+    pub(super) ms_min: u32,
+    pub(super) ms_max: u32,
+}
+
+impl Retry {
+    /// Of a longest rest that is shorter than the first.
+    pub(super) fn fault(self, table: &'static str, key: &'static str) -> Option<Fault> {
+        let rule = || format!("it must be at least {table}.retry_ms_min");
+        (self.ms_max < self.ms_min).then(|| fault(key, self.ms_max, rule()))
+    }
+
+    pub(super) fn rests(self) -> RangeInclusive<Duration> {
+        let of = |ms: u32| Duration::from_millis(ms.into());
+        of(self.ms_min)..=of(self.ms_max)
+    }
 }
 
 impl BridgeConfig {
@@ -248,9 +287,8 @@ impl BridgeConfig {
     }
 
     fn fault(&self) -> Option<Fault> {
-        if !is_name(&self.name) {
-            let rule = "it must be 1 to 64 bytes, without / + #";
-            return Some(fault("bridge.name", format!("{:?}", self.name), rule));
+        if let Some(found) = name_fault("bridge.name", &self.name) {
+            return Some(found);
         }
         if self.addresses.is_empty() {
             return Some(fault("bridge.addresses", "[]", "name at least one, such as mqtt://HOST"));
@@ -279,8 +317,9 @@ impl BridgeConfig {
                 return Some(fault(key, format!("{length} bytes"), "65535 bytes are allowed"));
             }
         }
-        if self.password.is_some() && self.password_file.is_some() {
-            return Some(fault("bridge.password", "set", "it goes without password_file"));
+        let file = self.password_file.as_deref();
+        if let Some(found) = twice_fault("bridge.password", self.password.as_ref(), file) {
+            return Some(found);
         }
         let has_password = self.password.is_some() || self.password_file.is_some();
         if has_password && self.user_name.is_none() {
@@ -300,20 +339,17 @@ impl BridgeConfig {
     }
 
     fn number_fault(&self) -> Option<Fault> {
-        let at_least_1 = "it must be at least 1";
-        for (key, number) in [
-            ("bridge.in_flight_max", u32::from(self.in_flight_max)),
+        zero_fault([
+            ("bridge.in_flight_max", self.in_flight_max.into()),
             ("bridge.threshold", self.threshold.into()),
             ("bridge.idle_s", self.idle_s),
             ("bridge.retry_ms_min", self.retry_ms_min),
-        ] {
-            if number == 0 {
-                return Some(fault(key, 0, at_least_1));
-            }
-        }
-        let rule = "it must be at least bridge.retry_ms_min";
-        (self.retry_ms_max < self.retry_ms_min)
-            .then(|| fault("bridge.retry_ms_max", self.retry_ms_max, rule))
+        ])
+        .or_else(|| self.retry().fault("bridge", "bridge.retry_ms_max"))
+    }
+
+    fn retry(&self) -> Retry {
+        Retry { ms_min: self.retry_ms_min, ms_max: self.retry_ms_max }
     }
 
     fn state_fault(&self) -> Option<Fault> {
@@ -353,8 +389,6 @@ impl BridgeConfig {
             (BridgeVersion::V311, true) => vec![Dialect::Bridge311, Dialect::V311],
             (BridgeVersion::V311, false) => vec![Dialect::V311],
         };
-        let retry = [self.retry_ms_min, self.retry_ms_max];
-        let [least, most] = retry.map(|ms| Duration::from_millis(ms.into()));
         Ok(Settings {
             mark: self.mark(),
             name: self.name.clone(),
@@ -380,7 +414,7 @@ impl BridgeConfig {
                     idle: Duration::from_secs(self.idle_s.into()),
                 },
             },
-            retry: least..=most,
+            retry: self.retry().rests(),
             state: StateTopic {
                 topic: self.state_topic(),
                 is_local: self.notifications != Notifications::None,

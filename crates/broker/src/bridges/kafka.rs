@@ -2,7 +2,10 @@
 //!
 //! They are read whether or not Kafka is compiled in: a program without it says so.
 
-use super::config::{BridgeConfig, BridgeTls, Fault, fault, is_name};
+use super::config::{
+    BridgeConfig, BridgeTls, Fault, Retry, fault, name_fault, retry_ms_max, retry_ms_min,
+    twice_fault, zero_fault,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -118,14 +121,6 @@ const fn linger_ms() -> u16 {
     5
 }
 
-const fn retry_ms_min() -> u32 {
-    1_000
-}
-
-const fn retry_ms_max() -> u32 {
-    30_000
-}
-
 impl KafkaConfig {
     /// What is wrong with all of them without a look at their files.
     pub(crate) fn fault_of(all: &[Self], bridges: &[BridgeConfig]) -> Option<Fault> {
@@ -145,9 +140,8 @@ impl KafkaConfig {
 
     #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "there is one fault, always"))]
     fn value_fault(&self) -> Option<Fault> {
-        if !is_name(&self.name) {
-            let rule = "it must be 1 to 64 bytes, without / + #";
-            return Some(fault("kafka.name", format!("{:?}", self.name), rule));
+        if let Some(found) = name_fault("kafka.name", &self.name) {
+            return Some(found);
         }
         if self.brokers.is_empty() {
             return Some(fault("kafka.brokers", "[]", "name at least one, such as HOST:9092"));
@@ -168,8 +162,9 @@ impl KafkaConfig {
 
     fn user_fault(&self) -> Option<Fault> {
         let has_password = self.password.is_some() || self.password_file.is_some();
-        if self.password.is_some() && self.password_file.is_some() {
-            return Some(fault("kafka.password", "set", "it goes without password_file"));
+        let file = self.password_file.as_deref();
+        if let Some(found) = twice_fault("kafka.password", self.password.as_ref(), file) {
+            return Some(found);
         }
         match self.sasl {
             Some(_) if self.user_name.is_none() => {
@@ -191,19 +186,17 @@ impl KafkaConfig {
     }
 
     fn number_fault(&self) -> Option<Fault> {
-        for (key, number) in [
-            ("kafka.in_flight_max", u32::from(self.in_flight_max)),
+        zero_fault([
+            ("kafka.in_flight_max", self.in_flight_max.into()),
             ("kafka.batch_messages_max", self.batch_messages_max),
             ("kafka.batch_bytes_max", self.batch_bytes_max),
             ("kafka.retry_ms_min", self.retry_ms_min),
-        ] {
-            if number == 0 {
-                return Some(fault(key, 0, "it must be at least 1"));
-            }
-        }
-        let rule = "it must be at least kafka.retry_ms_min";
-        (self.retry_ms_max < self.retry_ms_min)
-            .then(|| fault("kafka.retry_ms_max", self.retry_ms_max, rule))
+        ])
+        .or_else(|| self.retry().fault("kafka", "kafka.retry_ms_max"))
+    }
+
+    fn retry(&self) -> Retry {
+        Retry { ms_min: self.retry_ms_min, ms_max: self.retry_ms_max }
     }
 }
 
@@ -252,8 +245,6 @@ mod settings {
         /// What is to run, with what is in its files now.
         pub(crate) fn settings(&self) -> Result<KafkaSettings, Fault> {
             let tls = self.tls.as_ref().map(|tls| tls.arguments().client()).transpose();
-            let retry = [self.retry_ms_min, self.retry_ms_max];
-            let [least, most] = retry.map(|ms| Duration::from_millis(ms.into()));
             Ok(KafkaSettings {
                 name: self.name.clone(),
                 brokers: self.brokers.clone(),
@@ -267,7 +258,7 @@ mod settings {
                     bytes_max: self.batch_bytes_max as usize,
                     linger: Duration::from_millis(self.linger_ms.into()),
                 },
-                retry: least..=most,
+                retry: self.retry().rests(),
             })
         }
 
@@ -323,7 +314,7 @@ mod tests {
         topics = [{ filter = "plant/#", topic = "plant.all", key = "none" }]
         sasl = "scram-sha-256"
         user_name = "weir"
-        password = "secret"
+        password = "hush"
         [kafka.tls]
     "#;
 
@@ -351,10 +342,10 @@ mod tests {
             assert_eq!(read(&toml::to_string(&config).unwrap()).unwrap(), config);
             let settings = config.kafka[0].settings().unwrap();
             assert_eq!(settings.local_client_id, "$weir/kafka/lake");
-            assert_eq!(settings.sasl.as_ref().unwrap().password, "secret");
+            assert_eq!(settings.sasl.as_ref().unwrap().password, "hush");
             assert!(settings.tls.is_some());
             for shown in [format!("{config:?}"), format!("{settings:?}")] {
-                assert!(!shown.contains("secret"), "{shown}");
+                assert!(!shown.contains("hush"), "{shown}");
             }
         }
 
@@ -368,7 +359,7 @@ mod tests {
                 ("plant/#", "$share/g/plant", "kafka.topics.filter"),
                 ("plant.all", "plant/all", "kafka.topics.topic"),
                 ("user_name = \"weir\"", "", "kafka.user_name"),
-                ("password = \"secret\"", "", "kafka.password_file"),
+                ("password = \"hush\"", "", "kafka.password_file"),
                 ("sasl = \"scram-sha-256\"", "", "kafka.sasl"),
                 (
                     "user_name",
@@ -397,7 +388,7 @@ mod tests {
             let tls = SINK.replace("[kafka.tls]", "[kafka.tls]\nca = \"/nowhere/ca.pem\"");
             let (key, value, _) = read(&tls).unwrap().kafka[0].settings().unwrap_err();
             assert_eq!((key, &*value), ("kafka.tls.ca", "/nowhere/ca.pem"));
-            let file = SINK.replace("password = \"secret\"", "password_file = \"/nowhere/p\"");
+            let file = SINK.replace("password = \"hush\"", "password_file = \"/nowhere/p\"");
             let (key, value, _) = read(&file).unwrap().kafka[0].settings().unwrap_err();
             assert_eq!((key, &*value), ("kafka.password_file", "/nowhere/p"));
         }

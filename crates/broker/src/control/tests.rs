@@ -5,8 +5,8 @@ use crate::{Config, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use weir_wire::Version;
 use weir_wire::packet::Connect;
-use weir_wire::{Properties, Version};
 
 const PINGREQ: [u8; 2] = [0xC0, 0];
 const PINGRESP: [u8; 2] = [0xD0, 0];
@@ -20,17 +20,7 @@ fn ping(client: &mut TcpStream) {
 
 fn connect(address: std::net::SocketAddr, client_id: &str) -> TcpStream {
     let mut bytes = Vec::new();
-    Connect {
-        version: Version::V311,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    }
-    .encode(&mut bytes);
+    Connect::new(Version::V311, client_id).encode(&mut bytes);
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     client.write_all(&bytes).unwrap();

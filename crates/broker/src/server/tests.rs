@@ -75,17 +75,7 @@ impl Client {
 
 fn connect_and_subscribe(client_id: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Connect {
-        version: Version::V311,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    }
-    .encode(&mut bytes);
+    Connect::new(Version::V311, client_id).encode(&mut bytes);
     let mut filters = SubscribeBuf::new();
     filters.push("all", SubscriptionOptions::default());
     let subscribe = filters.subscribe(Version::V311, PacketId::FIRST, Properties::EMPTY);

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use weir_control::{Port, Request};
+use weir_wire::Version;
 use weir_wire::packet::Connect;
-use weir_wire::{Properties, Version};
 
 /// A shard, and its event loop.
 struct Turning {
@@ -74,17 +74,7 @@ fn stays(reload: Reload) -> bool {
     let mut client = TcpStream::connect(server.addresses()[0]).unwrap();
     client.set_nonblocking(true).unwrap();
     let mut bytes = Vec::new();
-    Connect {
-        version: Version::V311,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id: "c",
-        will: None,
-        user_name: Some("ann"),
-        password: None,
-        properties: Properties::EMPTY,
-    }
-    .encode(&mut bytes);
+    Connect { user_name: Some("ann"), ..Connect::new(Version::V311, "c") }.encode(&mut bytes);
     client.write_all(&bytes).unwrap();
     assert!(gets(&mut client, 4, &mut shards), "CONNACK");
 

@@ -22,17 +22,7 @@ fn join(broker: &Broker, client_id: &str, version: Version) -> Client {
     let mut client = Client::open(broker.address);
     client.version = version;
     let mut bytes = Vec::new();
-    Connect {
-        version,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: Properties::EMPTY,
-    }
-    .encode(&mut bytes);
+    Connect::new(version, client_id).encode(&mut bytes);
     client.send(&bytes);
     assert_eq!(client.connack(), Some(ReasonCode::Success));
     client

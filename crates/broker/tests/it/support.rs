@@ -47,17 +47,8 @@ pub(crate) fn connect(client_id: &str, properties: &[Property<'_>]) -> Vec<u8> {
     let mut buffer = PropertiesBuf::new();
     properties.iter().for_each(|&property| buffer.push(property));
     let mut bytes = Vec::new();
-    Connect {
-        version: Version::V5,
-        clean_start: true,
-        keep_alive_s: 0,
-        client_id,
-        will: None,
-        user_name: None,
-        password: None,
-        properties: buffer.as_properties(),
-    }
-    .encode(&mut bytes);
+    Connect { properties: buffer.as_properties(), ..Connect::new(Version::V5, client_id) }
+        .encode(&mut bytes);
     bytes
 }
 

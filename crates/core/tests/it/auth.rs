@@ -259,17 +259,7 @@ fn a_refused_client_is_told_of_with_the_user_it_said() {
         let mut net = net();
         let peer = net.open(Version::V5);
         let mut bytes = Vec::new();
-        Connect {
-            version: Version::V5,
-            clean_start: true,
-            keep_alive_s: 0,
-            client_id: "c",
-            will: None,
-            user_name: Some("ann"),
-            password: None,
-            properties: Properties::EMPTY,
-        }
-        .encode(&mut bytes);
+        Connect { user_name: Some("ann"), ..Connect::new(Version::V5, "c") }.encode(&mut bytes);
         net.send_bytes(peer, &bytes);
         if is_in_time {
             net.authenticated(peer, Verdict::Refuse(ReasonCode::NotAuthorized));

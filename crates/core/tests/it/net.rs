@@ -669,14 +669,11 @@ impl Net {
         ask.properties.iter().for_each(|&property| properties.push(property));
         let mut bytes = Vec::new();
         Connect {
-            version: ask.version,
             clean_start: ask.clean,
             keep_alive_s: ask.keep_alive_s,
-            client_id,
             will: ask.will,
-            user_name: None,
-            password: None,
             properties: properties.as_properties(),
+            ..Connect::new(ask.version, client_id)
         }
         .encode(&mut bytes);
         self.send_bytes(peer, &bytes);

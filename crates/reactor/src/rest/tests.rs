@@ -12,7 +12,7 @@ struct Thread {
     rest: Rest,
     now_us: u64,
     counts: Counts,
-    /// Reads that waited, summed over time, in microseconds; and the longest rest.
+    /// The longest rest.
     longest_us: u64,
 }
 

@@ -377,14 +377,11 @@ impl World {
             properties: of_will.as_properties(),
         });
         Connect {
-            version,
             clean_start: ask.is_clean,
             keep_alive_s: ask.keep_alive_s,
-            client_id: &number.client_id(),
             will,
-            user_name: None,
-            password: None,
             properties: properties.as_properties(),
+            ..Connect::new(version, &number.client_id())
         }
         .encode(out);
     }

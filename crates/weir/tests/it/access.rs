@@ -1,7 +1,6 @@
 //! Passwords and access rights: the same files, cases and answers at Weir and at Mosquitto.
 
 use crate::support::blocking::{Blocking, decode};
-use crate::support::connect::greeting;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
@@ -95,7 +94,7 @@ pub(crate) fn offer(
 ) -> Blocking {
     let mut client = Blocking::connect(address, version).unwrap();
     let password = password.map(str::as_bytes);
-    let connect = Connect { will, user_name, password, ..greeting(version, client_id) };
+    let connect = Connect { will, user_name, password, ..Connect::new(version, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     client
 }

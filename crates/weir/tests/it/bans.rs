@@ -3,7 +3,6 @@
 
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
-use crate::support::connect::greeting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::Signal;
 use std::io::Write;
@@ -39,7 +38,7 @@ fn offer(stream: TcpStream, client_id: &str, user: Option<&str>, password: &str)
     let version = Version::V5;
     let mut client = Blocking::new(stream, version);
     let password = user.map(|_| password.as_bytes());
-    let connect = Connect { user_name: user, password, ..greeting(version, client_id) };
+    let connect = Connect { user_name: user, password, ..Connect::new(version, client_id) };
     // One that is closed already is found out when nothing comes.
     let _ = client.send(&Packet::Connect(connect));
     client

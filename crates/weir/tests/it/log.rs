@@ -1,7 +1,6 @@
 //! The log of `weir broker`: whoever reads it, or does not, the broker serves and ends.
 
 use crate::support::blocking::Blocking;
-use crate::support::connect::greeting;
 use crate::support::{command, tool};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -230,7 +229,7 @@ fn comes(
         }
     };
     let mut client = Blocking::new(stream, Version::V5);
-    let connect = Connect { user_name, properties, ..greeting(Version::V5, client_id) };
+    let connect = Connect { user_name, properties, ..Connect::new(Version::V5, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     client
 }
@@ -482,7 +481,7 @@ fn a_password_is_in_no_line_of_the_log_whatever_becomes_of_it() {
     assert!(serves(address));
     let packet = |client_id, user_name, password: &str, properties| {
         let (version, password) = (Version::V5, Some(password.as_bytes()));
-        let connect = greeting(version, client_id);
+        let connect = Connect::new(version, client_id);
         let connect = Connect { user_name, password, properties, ..connect };
         let mut bytes = Vec::new();
         Packet::Connect(connect).encode(version, &mut bytes);

@@ -5,7 +5,7 @@
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use crate::support::command::text;
-use crate::support::connect::{greeting, lasting};
+use crate::support::connect::lasting;
 use crate::support::mqtt;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn try_join(address: &str, client_id: &str) -> Option<(Blocking, bool)> {
     let mut of = Blocking::connect(address, V5).ok()?;
     let properties = lasting();
     let properties = properties.as_properties();
-    let connect = Connect { clean_start: false, properties, ..greeting(V5, client_id) };
+    let connect = Connect { clean_start: false, properties, ..Connect::new(V5, client_id) };
     of.send(&Packet::Connect(connect)).ok()?;
     let is_present = of.packet(|packet| match packet {
         Packet::ConnAck(connack) => {

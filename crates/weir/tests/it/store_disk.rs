@@ -6,13 +6,12 @@
 use crate::store::{V5, join, publish, reason, take};
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
-use crate::support::connect::greeting;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_wire::packet::Publish;
+use weir_wire::packet::{Connect, Publish};
 use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode};
 
 fn from_environment(name: &str, default: u64) -> u64 {
@@ -169,7 +168,7 @@ fn fill(path: &Path) {
 /// A client with a clean session, for which nothing is kept.
 fn visit(address: &str, client_id: &str) -> Blocking {
     let mut of = Blocking::connect(address, V5).unwrap();
-    of.send(&Packet::Connect(greeting(V5, client_id))).unwrap();
+    of.send(&Packet::Connect(Connect::new(V5, client_id))).unwrap();
     assert!(matches!(decode(V5, &of.next().unwrap()), Packet::ConnAck(_)));
     of
 }

@@ -3,7 +3,6 @@
 use crate::store::{join, publish, start};
 use crate::store_tool::tool;
 use crate::support::blocking::{Blocking, decode};
-use crate::support::connect::greeting;
 use crate::support::mosquitto::Mosquitto;
 use std::path::Path;
 use weir_wire::packet::{Ack, Connect, Publish, SubscribeBuf, SubscriptionOptions};
@@ -81,7 +80,7 @@ fn short(of: &mut Blocking) -> (String, String, u16) {
 /// A client of MQTT 3.1.1 whose session stays; says whether there was one.
 fn join_v3(address: &str, client_id: &str) -> (Blocking, bool) {
     let mut of = Blocking::connect(address, Version::V311).unwrap();
-    let connect = Connect { clean_start: false, ..greeting(Version::V311, client_id) };
+    let connect = Connect { clean_start: false, ..Connect::new(Version::V311, client_id) };
     of.send(&Packet::Connect(connect)).unwrap();
     let is_present = of.packet(|packet| match packet {
         Packet::ConnAck(connack) => connack.session_present,

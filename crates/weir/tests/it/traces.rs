@@ -3,7 +3,6 @@
 use crate::api::Served;
 use crate::support::asked::Asked;
 use crate::support::blocking::Blocking;
-use crate::support::connect::greeting;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use weir_wire::packet::{Ack, Connect, Disconnect, Publish, SubscribeBuf, Will};
@@ -75,7 +74,7 @@ fn connect(of: &mut Blocking, client_id: &str, user: Option<(&str, &str)>) {
         }),
         user_name: user.map(|(name, _)| name),
         password: user.map(|(_, password)| password.as_bytes()),
-        ..greeting(version, client_id)
+        ..Connect::new(version, client_id)
     }))
     .unwrap();
     assert_eq!(of.connack(), Some(ReasonCode::Success));

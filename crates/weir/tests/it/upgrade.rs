@@ -3,7 +3,7 @@
 
 use crate::support::Broker;
 use crate::support::blocking::Blocking;
-use crate::support::connect::{greeting, lasting};
+use crate::support::connect::lasting;
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
@@ -37,7 +37,8 @@ fn join(address: SocketAddr, client_id: &str) -> Option<Blocking> {
     };
     let properties = lasting();
     let properties = properties.as_properties();
-    let connect = Connect { clean_start: false, properties, ..greeting(Version::V5, client_id) };
+    let connect =
+        Connect { clean_start: false, properties, ..Connect::new(Version::V5, client_id) };
     let sent = client.send(&Packet::Connect(connect));
     match client.connack() {
         Some(ReasonCode::Success) => Some(client),

@@ -43,6 +43,20 @@ pub struct Connect<'a> {
 }
 
 impl<'a> Connect<'a> {
+    /// Of a client with a clean start, and no more than that: no will, name or keep alive.
+    pub const fn new(version: Version, client_id: &'a str) -> Self {
+        Self {
+            version,
+            clean_start: true,
+            keep_alive_s: 0,
+            client_id,
+            will: None,
+            user_name: None,
+            password: None,
+            properties: Properties::EMPTY,
+        }
+    }
+
     pub(crate) fn decode(frame: Frame<'a>) -> Result<Self, WireError> {
         let mut reader = Reader::new(frame.body);
         let version = decode_version(&mut reader)?;

@@ -1,7 +1,6 @@
 //! A broker with a control socket, in a folder of its own.
 
 use super::Broker;
-use super::connect::greeting;
 use super::mqtt::Peer;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -31,7 +30,7 @@ impl Asked {
     pub(crate) fn join(&self, client_id: &str, clean_start: bool) -> Peer {
         let stream = TcpStream::connect(&self.broker.address).unwrap();
         let mut peer = Peer::new(stream, Version::V311);
-        let connect = greeting(Version::V311, client_id);
+        let connect = Connect::new(Version::V311, client_id);
         peer.send(&Packet::Connect(Connect { clean_start, keep_alive_s: 60, ..connect }));
         assert_eq!(peer.packet().unwrap(), [0x20, 2, 0, 0], "CONNACK");
         peer

@@ -3,7 +3,6 @@
 use super::Broker;
 use super::asked::ctl;
 use super::blocking::Blocking;
-use super::connect::greeting;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -82,7 +81,7 @@ fn whole(path: &str, config: &str) -> String {
 pub(crate) fn offer(address: &str, client_id: &str, user: Option<&str>) -> (Blocking, ReasonCode) {
     let mut client = Blocking::connect(address, Version::V5).unwrap();
     let password = user.map(str::as_bytes);
-    let connect = Connect { user_name: user, password, ..greeting(Version::V5, client_id) };
+    let connect = Connect { user_name: user, password, ..Connect::new(Version::V5, client_id) };
     client.send(&Packet::Connect(connect)).unwrap();
     let reason = client.connack().expect("CONNACK");
     (client, reason)
