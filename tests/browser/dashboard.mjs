@@ -2,8 +2,8 @@
 //
 //   node dashboard.mjs URL --admin TOKEN --viewer TOKEN --websocket URL [--pictures FOLDER] [--browser PROGRAM]
 //
-// The broker has a client "meter-7" with a subscription to plant/7/+, and retains "plant/temperature". Prints one
-// JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
+// The broker has a client "meter-7" with a subscription to plant/7/+, and a client "lamp-1" with one to plant/lamp whose
+// user "lamp" may not read that; it retains "plant/temperature", and has more clients than a page lists. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
 import { evaluate, inChromium, until } from "./chromium.mjs";
@@ -18,6 +18,9 @@ const { values: options, positionals: [url] } = parseArgs({
 const faults = [], seen = {};
 let isBroken = false;
 
+// What was done has come about: another view is shown, and drawn.
+const settle = (client) => evaluate(client, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))");
+
 // Somebody in front of the page.
 const person = (client) => {
   const find = (selector, text) => `[...document.querySelectorAll(${JSON.stringify(selector)})].find((of) => of.checkVisibility() && (${JSON.stringify(text ?? "")} === "" || of.textContent.trim() === ${JSON.stringify(text ?? "")}))`;
@@ -26,18 +29,57 @@ const person = (client) => {
     come,
     read: (selector) => evaluate(client, `document.querySelector(${JSON.stringify(selector)}).textContent`),
     until: (expression, name) => until(() => evaluate(client, expression), COME_MS, name),
-    async click(selector, text) {
-      await come(selector, text);
-      const at = await evaluate(client, `(() => { const of = ${find(selector, text)}; of.scrollIntoView({ block: "center" }); const { x, y, width, height } = of.getBoundingClientRect(); return { x: x + width / 2, y: y + height / 2 }; })()`);
+    // Whoever misses what they aim at, since it was drawn anew just then, clicks again.
+    click: (selector, text) => until(async () => {
+      const at = await evaluate(client, `(() => { const of = ${find(selector, text)}; if (!of) return null; window.isHit = false; of.addEventListener("click", () => { window.isHit = true; }, { once: true, capture: true });
+        of.scrollIntoView({ block: "center" }); const { x, y, width, height } = of.getBoundingClientRect(); return { x: x + width / 2, y: y + height / 2 }; })()`);
+      if (!at) return false;
       for (const type of ["mousePressed", "mouseReleased"]) await client.Input.dispatchMouseEvent({ type, ...at, button: "left", clickCount: 1 });
-    },
+      await settle(client);
+      return evaluate(client, "window.isHit");
+    }, COME_MS, selector + " " + (text ?? "")),
     async write(selector, text) {
       await me.click(selector);
       await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).select()`);
       await client.Input.insertText({ text });
     },
+    // The keyboard chooses what begins so.
+    async choose(selector, text) {
+      await come(selector);
+      await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).focus()`);
+      for (const key of text) await client.Input.dispatchKeyEvent({ type: "char", text: key });
+      await me.until(`document.querySelector(${JSON.stringify(selector)}).selectedOptions[0].text === ${JSON.stringify(text)}`, text);
+    },
+    // Whether a box is ticked after it.
+    async tick(selector, isTicked) {
+      if (await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).checked`) !== isTicked) await me.click(selector);
+    },
     async enter() {
       for (const type of ["keyDown", "keyUp"]) await client.Input.dispatchKeyEvent({ type, key: "Enter", code: "Enter", windowsVirtualKeyCode: 13, text: type === "keyDown" ? "\r" : undefined });
+      await settle(client);
+    },
+    async find(clientId) {
+      await me.click("#views a", "Clients");
+      await me.write("#find-id", clientId);
+      await me.enter();
+      await me.click("#client-list a", clientId);
+    },
+    async publish(topic, payload, qos) {
+      await me.click("#views a", "Publish");
+      await me.write("#topic", topic);
+      await me.write("#payload", payload);
+      await me.choose("#qos", qos);
+      await me.tick("#retain", false);
+      await evaluate(client, "id('published').textContent = ''");
+      await me.click("#send");
+      await me.come("#published.good");
+    },
+    // Puts other rights of the user who is shown.
+    async permit(name, rules) {
+      await me.come("#h-rights", "Rights of " + name);
+      await me.write("#rights", rules);
+      await me.click("#rights-put");
+      await me.come("#user-state", `The rights of ${name} are these now.`);
     },
     async logIn(token) {
       await me.write("#token", token);
@@ -64,7 +106,7 @@ const everywhere = async (client, name) => {
   for (const view of VIEWS) {
     await screen(client, view);
     // Charts follow their width.
-    await evaluate(client, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    await settle(client);
     await inspect(client, view, (what) => faults.push(`${name}, ${view.name}: ${what}`));
     if (options.pictures) await picture(client, view, options.pictures, name + "-" + view.name);
   }
@@ -73,13 +115,7 @@ const everywhere = async (client, name) => {
 
 // What was sent to whom is absent: one message is dropped, and one waits.
 const losses = async (client, me) => {
-  await me.click("#views a", "Publish");
-  await me.write("#topic", "plant/7/level");
-  for (const qos of ["0", "1"]) {
-    await evaluate(client, `id("published").textContent = ""; id("retain").checked = false; id("qos").value = "${qos}"`);
-    await me.click("#send");
-    await me.come("#published.good");
-  }
+  for (const qos of ["0", "1"]) await me.publish("plant/7/level", "3", qos);
   await me.click("#views a", "Drops");
   await me.come("#drop-list tbody a", "meter-7");
   await me.write("#drop-topic", "plant/7/#");
@@ -87,12 +123,35 @@ const losses = async (client, me) => {
   await me.until("document.querySelectorAll('#drop-list tbody tr').length === 1", "one drop");
   await everywhere(client, "drops");
   await me.click("#drop-list a", "why?");
-  await me.until("id('why-findings').children.length > 2", "why");
-  seen.why = await me.read("#why-answer");
-  await everywhere(client, "why");
+  await me.come("#why-answer.doubt");
+  seen.absent = await me.read("#why-answer");
   await me.click("#views a", "Slow");
   await me.come("#slow-list a", "meter-7");
   await everywhere(client, "slow");
+};
+
+// A client gets nothing. Why? Its rights. They are changed, and it gets the next message.
+const mend = async (client, me) => {
+  await me.publish("plant/lamp", "before", "1");
+  await me.find("lamp-1");
+  await me.come("#client-state", "connected");
+  seen.lost = await me.read("#client-drops tbody");
+  await me.click("#client-drops a", "why?");
+  await me.come("#why-answer.bad");
+  seen.forbidden = await me.read("#why-answer");
+  await everywhere(client, "why");
+  await me.click("#why-who");
+  await me.click("#client-rights", "Rights of lamp");
+  await me.permit("lamp", "topic read plant/lamp");
+  await everywhere(client, "rights");
+  await me.find("lamp-1");
+  await me.click("#client-why");
+  await me.write("#why-topic", "plant/lamp");
+  await me.enter();
+  await me.come("#why-answer.good");
+  seen.permitted = await me.read("#why-answer");
+  await everywhere(client, "why-mended");
+  await me.publish("plant/lamp", "after", "1");
 };
 
 // Two clients talk while somebody counts: the page itself is none of them.
@@ -103,7 +162,7 @@ const top = async (client, me) => {
   await me.until("!window.seenRow.isConnected", "another count");
   seen.topFocus = await evaluate(client, "document.activeElement.ariaLabel");
   seen.top = await me.read("#top-list tbody");
-  await evaluate(client, "id('top-by').value = 'bytes'; id('top-by').dispatchEvent(new Event('change'))");
+  await me.choose("#top-by", "bytes");
   await me.until("location.hash.includes('by=bytes')", "the order");
   await me.come("#top-list a", "talker");
   await everywhere(client, "top");
@@ -112,7 +171,7 @@ const top = async (client, me) => {
 const bans = async (client, me) => {
   await me.click("#views a", "Bans");
   await me.come("#ban-list p");
-  await evaluate(client, "id('ban-kind').value = 'client'");
+  await me.choose("#ban-kind", "client");
   await me.write("#ban-name", "scanner");
   await me.write("#ban-minutes", "5");
   await me.click("#ban-add");
@@ -124,32 +183,59 @@ const bans = async (client, me) => {
   await me.come("#ban-list p", "Nobody is banned.");
 };
 
+const overWebSocket = async (client, me) => {
+  await me.click("#views a", "WebSocket");
+  // That of the broker's listener is there by itself.
+  await me.until("id('ws-url').value !== ''", "an address");
+  await me.write("#ws-url", options.websocket);
+  await me.write("#ws-user", "bob");
+  await me.write("#ws-password", "a long one");
+  await me.click("#ws-open");
+  await me.come("#ws-state.good");
+  await me.write("#ws-filter", "plant/ws");
+  await me.enter();
+  await me.come("#ws-said.good");
+  seen.subscribed = await me.read("#ws-said");
+  await me.choose("#ws-qos", "1");
+  await me.write("#ws-topic", "plant/ws");
+  await me.write("#ws-payload", "over WebSocket");
+  await me.enter();
+  await me.come("#ws-list td", "over WebSocket");
+  seen.came = await me.read("#ws-list tbody");
+  await everywhere(client, "websocket");
+};
+
+// A user is added who may do something: the page itself comes in as that user, until the user is taken out.
 const users = async (client, me) => {
   await me.click("#views a", "Users");
   await me.write("#user-name", "bob");
   await me.write("#user-password", "a long one");
   await me.enter();
+  await me.come("#user-list a", "bob");
+  seen.added = await me.read("#user-state");
+  await me.click("#user-list a", "bob");
+  await me.permit("bob", "topic readwrite plant/ws");
+  await everywhere(client, "users");
+  await overWebSocket(client, me);
+  await me.click("#views a", "Users");
   await me.click("#user-list a", "bob");
   await me.come("#h-rights", "Rights of bob");
-  seen.rights = await evaluate(client, "id('rights').placeholder");
-  await everywhere(client, "users");
   await me.click("#user-remove");
   await me.click("#sure-yes");
   await me.come("#user-state", "bob is no user any more.");
+  await me.click("#views a", "WebSocket");
+  await me.come("#ws-state.bad");
+  seen.left = await me.read("#ws-state");
 };
 
 // The packets that come while somebody looks elsewhere are there when they are back.
 const traces = async (client, me) => {
   await me.click("#views a", "Trace");
-  await evaluate(client, "id('trace-kind').value = 'topic'");
+  await me.choose("#trace-kind", "topic filter");
   await me.write("#trace-name", "plant/#");
   await me.enter();
   await me.come("#trace-list a", "topic plant/#");
-  await me.click("#views a", "Publish");
-  await me.write("#topic", "plant/command");
-  await evaluate(client, "id('published').textContent = ''");
-  await me.click("#send");
-  await me.come("#published.good");
+  await me.publish("plant/command", "shut", "1");
   await me.click("#views a", "Trace");
   await me.click("#trace-list a", "topic plant/#");
   await me.come("#trace-lines td", "PUBLISH");
@@ -164,7 +250,10 @@ const config = async (client, me) => {
   await me.click("#views a", "Config");
   await me.until("id('config-file').value !== ''", "the file");
   seen.secrets = await evaluate(client, "[id('config-file').value.includes('***'), id('config-text').textContent.includes('shards')]");
-  const edit = (from, to) => evaluate(client, `id('config-file').value = id('config-file').value.replace(${JSON.stringify(from)}, ${JSON.stringify(to)})`);
+  const edit = async (from, to) => {
+    await evaluate(client, `(() => { const of = id("config-file"), at = of.value.indexOf(${JSON.stringify(from)}); of.focus(); of.setSelectionRange(at, at + ${from.length}); })()`);
+    await client.Input.insertText({ text: to });
+  };
   await edit("shards = 2", "shards = 3\nlatency_budget_ms = 5000");
   await me.click("#config-try");
   await me.come("#config-said.bad");
@@ -198,29 +287,6 @@ const drain = async (client, me) => {
   seen.letIn = await me.read("#drain-said");
 };
 
-const overWebSocket = async (client, me) => {
-  await me.click("#views a", "WebSocket");
-  // That of the broker's listener is there by itself.
-  await me.until("id('ws-url').value !== ''", "an address");
-  await me.write("#ws-url", options.websocket);
-  await me.click("#ws-open");
-  await me.come("#ws-state.good");
-  await me.write("#ws-filter", "plant/ws");
-  await me.enter();
-  await me.come("#ws-said.good");
-  seen.subscribed = await me.read("#ws-said");
-  await evaluate(client, "id('ws-qos').value = '1'");
-  await me.write("#ws-topic", "plant/ws");
-  await me.write("#ws-payload", "over WebSocket");
-  await me.enter();
-  await me.come("#ws-list td", "over WebSocket");
-  seen.came = await me.read("#ws-list tbody");
-  await everywhere(client, "websocket");
-  await me.click("#ws-close");
-  await me.until("id('ws-state').textContent === 'disconnected'", "the end");
-  seen.left = await me.read("#ws-state");
-};
-
 const use = async (client, me) => {
   await me.come("#login h1");
   await everywhere(client, "login");
@@ -231,10 +297,12 @@ const use = async (client, me) => {
   await me.logIn(options.viewer);
   await me.come("#overview h1");
   await me.click("#views a", "Clients");
-  await me.come("#client-list a", "meter-7");
+  await me.write("#find-id", "img");
+  await me.enter();
+  await me.come("#client-list a", "<img src=x onerror=alert(1)>");
   // Names of clients and topics are text, whatever is in them.
   seen.markup = await evaluate(client, "document.querySelectorAll('main img').length");
-  await me.click("#client-list a", "meter-7");
+  await me.find("meter-7");
   await me.come("#client-state", "connected");
   seen.viewer = { kick: await evaluate(client, "id('kick').disabled"), why: await me.read("#kick-help") };
   await me.click("#views a", "Config");
@@ -243,8 +311,7 @@ const use = async (client, me) => {
   await me.click("#views a", "Drain");
   await me.come("#drain-state", "Clients are let in.");
   seen.viewerOfDrain = await evaluate(client, "[id('drain-begin').disabled, id('drain-end').disabled]");
-  await me.click("#views a", "Clients");
-  await me.click("#client-list a", "meter-7");
+  await me.find("meter-7");
   await me.come("#client-state", "connected");
   await me.click("#leave");
 
@@ -291,9 +358,9 @@ const use = async (client, me) => {
   await me.until("![...document.querySelectorAll('#retained-list button')].some((of) => of.textContent === 'plant/temperature')", "the clearing");
   await everywhere(client, "retained");
   await losses(client, me);
+  await mend(client, me);
   await top(client, me);
   await bans(client, me);
-  await overWebSocket(client, me);
   await users(client, me);
   await traces(client, me);
   await config(client, me);
@@ -326,7 +393,7 @@ const use = async (client, me) => {
     await me.click("#views a", "Clients");
     await me.come("#trouble");
   });
-  await me.come("#client-list a", "meter-7");
+  await me.come("#client-list a");
   await answering(client, "counters", 401, () => me.come("#login-trouble"));
   seen.unknown = await me.read("#login-trouble");
 };
@@ -334,8 +401,8 @@ const use = async (client, me) => {
 try {
   await inChromium(options.browser, [], async (client) => {
     // A browser's log has a line for each status that is no success: the unknown token's, and that of
-    // rights without a file of them, and that of a trace that has ended.
-    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && /\/rights$|\/config\?/.test(entry.url)) || (entry.text.includes("404") && entry.url.includes("/events?")) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
+    // a configuration that cannot be used, and those of a trace that has ended and of a user without rules.
+    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && /\/config\?/.test(entry.url)) || (entry.text.includes("404") && /\/events\?|\/rights$/.test(entry.url)) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
     await screen(client, VIEWS[0]);
     const loaded = client.Page.loadEventFired();
     await client.Page.navigate({ url });

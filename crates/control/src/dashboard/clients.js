@@ -1,6 +1,6 @@
 // The list of clients, and one of them.
 
-import { ask, part, query } from "./api.js";
+import { ask, isAdmin, part, query } from "./api.js";
 import { dropTable } from "./losses.js";
 import { forAdmins, isSure, link, number, pages, table, text, tile } from "./shown.js";
 
@@ -51,6 +51,11 @@ export async function showFacts(wanted, isCurrent) {
   say.className = of?.connection ? "good" : "soft";
   id("kick").hidden = !of?.connection;
   id("end").hidden = of === null;
+  id("client-rights").hidden = !of?.user || !isAdmin();
+  if (of?.user) {
+    id("client-rights").href = "#users" + query({ name: of.user });
+    id("client-rights").textContent = `Rights of ${of.user}`;
+  }
   fill(id("client-facts"), of === null ? [] : [
     tile("user", of.user ?? "-"), tile("MQTT", of.connection?.version ?? "-"), tile("keep alive", of.connection ? of.connection.keep_alive_s + " s" : "-"),
     tile("session expiry", expiry(of.session_expiry_s)), tile("subscriptions", count(of.subscriptions)),
@@ -65,6 +70,8 @@ export async function showFacts(wanted, isCurrent) {
 /** One client. */
 export async function showOne(wanted, isCurrent) {
   id("h-client").textContent = wanted.id;
+  id("client-why").href = "#why" + query({ client: wanted.id });
+  id("client-rights").hidden = true;
   forAdmins([id("kick"), id("end")], id("kick-help"), "A client whose connection ends may come back. If its session ends, " + LOSS + ".");
   id("kick").onclick = () => act("End the connection?", `${wanted.id} may come back, and finds its session if that outlives the connection.`, "End the connection", "clients/", wanted, isCurrent);
   id("end").onclick = () => act("End the session?", `${wanted.id} is disconnected, and ${LOSS}.`, "End the session", "sessions/", wanted, isCurrent);

@@ -11,7 +11,8 @@ const KINDS = {
 const ARRIVES = { yes: "good", later: "doubt", depends: "doubt", no: "bad" };
 
 const why = (of) => of.client_id && of.topic && of.kind === "dropped" ? link("why?", "#why" + query({ client: of.client_id, topic: of.topic })) : "";
-const client = (of) => of.client_id ? link(of.client_id, "#client" + query({ id: of.client_id })) : "-";
+const pageOf = (clientId) => "#client" + query({ id: clientId });
+const client = (of) => of.client_id ? link(of.client_id, pageOf(of.client_id)) : "-";
 
 /** Drops, the newest first. */
 export const dropTable = (title, drops) => table(title, [short("when"), short("what"), text("client"), text("topic"), text("reason"), number("times"), short("ask")],
@@ -51,6 +52,9 @@ export async function showWhy(wanted, isCurrent) {
   say.className = "";
   say.textContent = wanted.client && wanted.topic ? "looking" : "";
   fill(id("why-findings"), []);
+  id("why-who").hidden = !wanted.client;
+  id("why-who").href = pageOf(wanted.client);
+  id("why-who").textContent = `The client ${wanted.client}`;
   if (!say.textContent) return;
   const answer = await ask("why" + query({ client: wanted.client, topic: wanted.topic }));
   if (!isCurrent()) return;

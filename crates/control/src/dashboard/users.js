@@ -16,16 +16,17 @@ export async function showUsers(wanted, isCurrent) {
 }
 
 async function showRights(name, isCurrent) {
-  const rules = await ask(`users/${part(name)}/rights`, { isText: true }).catch((problem) => {
-    if (problem.status !== 409) throw problem;
-    return null;
+  const [rules, lack] = await ask(`users/${part(name)}/rights`, { isText: true }).then((text) => [text, ""], (problem) => {
+    if (problem.status === 404) return ["", "there is no rule yet: only what a pattern permits is permitted"];
+    if (problem.status === 409) return [null, "the configuration has no auth.acl_file: users may do everything"];
+    throw problem;
   });
   if (!isCurrent()) return;
   id("rights-form").hidden = false;
   id("h-rights").textContent = `Rights of ${name}`;
   id("rights").value = rules ?? "";
   id("rights").disabled = rules === null;
-  id("rights").placeholder = rules === null ? "the configuration has no auth.acl_file: users may do everything" : "";
+  id("rights").placeholder = lack;
   id("rights-put").disabled = rules === null || !isAdmin();
   id("rights-form").onsubmit = async (event) => {
     event.preventDefault();

@@ -21,7 +21,6 @@ export async function show() {
   // Whoever has written another one meanwhile keeps it.
   id("ws-url").value ||= url;
   id("ws-id").value ||= "dashboard-" + Math.random().toString(36).slice(2, 8);
-  if (!client) state("not connected");
 }
 
 // The first listener that speaks WebSocket, as this page reaches the broker's host.
@@ -97,3 +96,4 @@ act("ws-publish", async (of) => {
   await of.publish(topic, id("ws-payload").value, Number(id("ws-qos").value), id("ws-retain").checked);
   return `Published to ${topic} at ${clock(Date.now() / 1000)}.`;
 });
+state("not connected");
