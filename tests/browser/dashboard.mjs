@@ -27,7 +27,7 @@ const person = (client) => {
   const come = (selector, text) => until(() => evaluate(client, `!!(${find(selector, text)})`), COME_MS, selector + " " + (text ?? ""));
   const me = {
     come,
-    read: (selector) => evaluate(client, `document.querySelector(${JSON.stringify(selector)}).textContent`),
+    read: (selector) => come(selector).then(() => evaluate(client, `document.querySelector(${JSON.stringify(selector)}).textContent`)),
     until: (expression, name) => until(() => evaluate(client, expression), COME_MS, name),
     // Whoever misses what they aim at, since it was drawn anew just then, clicks again.
     click: (selector, text) => until(async () => {
@@ -284,6 +284,7 @@ const drain = async (client, me) => {
   await everywhere(client, "drain");
   await me.click("#drain-end");
   await me.come("#drain-state", "Clients are let in.");
+  await me.come("#drain-said", "Clients are let in again.");
   seen.letIn = await me.read("#drain-said");
 };
 
