@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 use std::collections::VecDeque;
-use weir_control::{Drop, DropKind};
+use weir_control::{Drop, DropKind, DropQuery};
 use weir_core::Notice;
 use weir_wire::ReasonCode;
 use weir_wire::topic::TopicFilter;
@@ -63,23 +63,19 @@ impl Drops {
         self.0.push_back(kept);
     }
 
-    /// The newest first: those of this client, if one is given, and of topics that match, if a
-    /// filter is given.
-    pub(crate) fn page(
-        &self,
-        client_id: Option<&str>,
-        topic: Option<&str>,
-        drops_max: usize,
-    ) -> Vec<Kept> {
+    /// Those that are asked for, the newest first.
+    pub(crate) fn page(&self, query: &DropQuery) -> Vec<Kept> {
+        let (client_id, topic) = (query.client_id.as_deref(), query.topic.as_deref());
         let filter = topic.and_then(TopicFilter::parse);
         let is_wanted = |kept: &&Kept| {
             client_id.is_none_or(|id| kept.client_id == cut(id))
+                && query.kind.is_none_or(|kind| kept.kind == kind)
                 && topic.is_none_or(|topic| {
                     let matches = filter.is_some_and(|filter| filter.matches(&kept.topic));
                     matches || kept.topic == cut(topic)
                 })
         };
-        self.0.iter().rev().filter(is_wanted).take(drops_max).cloned().collect()
+        self.0.iter().rev().filter(is_wanted).take(query.drops_max.into()).cloned().collect()
     }
 }
 
@@ -169,7 +165,8 @@ mod tests {
     }
 
     fn topics(drops: &Drops, client_id: Option<&str>, topic: Option<&str>) -> Vec<String> {
-        let page = drops.page(client_id, topic, 10);
+        let [client_id, topic] = [client_id, topic].map(|text| text.map(Box::from));
+        let page = drops.page(&DropQuery { client_id, topic, kind: None, drops_max: 10 });
         page.into_iter().map(|kept| kept.topic).collect()
     }
 
@@ -195,7 +192,7 @@ mod tests {
             drops.note(&dropped("a", "t"));
         }
         drops.note(&dropped("b", "t"));
-        let page = drops.page(None, None, 10);
+        let page = drops.page(&DropQuery { drops_max: 10, ..DropQuery::default() });
         let counts: Vec<_> = page.iter().map(|kept| (kept.times, &*kept.client_id)).collect();
         assert_eq!(counts, [(1, "b"), (10, "a")]);
     }
@@ -209,6 +206,20 @@ mod tests {
         assert_eq!(topics(&drops, Some("a"), Some("x/+")), ["x/2", "x/1"]);
         assert_eq!(topics(&drops, None, Some("x/1")), ["x/1", "x/1"]);
         assert_eq!(topics(&drops, Some("c"), None), [""; 0]);
+    }
+
+    #[test]
+    fn a_kind_is_found_behind_many_of_another() {
+        let mut drops = Drops::default();
+        let (client_id, reason) = ("a", ReasonCode::NotAuthorized);
+        drops.note(&Notice::Refused { conn: None, client_id, topic: "t", reason, detail: "" });
+        for at in 0..10 {
+            drops.note(&dropped(&format!("b{at}"), "t"));
+        }
+        let kind = Some(DropKind::PublishRefused);
+        let page = drops.page(&DropQuery { kind, drops_max: 1, ..DropQuery::default() });
+        assert_eq!(page.len(), 1);
+        assert_eq!((page[0].kind, &*page[0].client_id), (DropKind::PublishRefused, "a"));
     }
 
     #[test]

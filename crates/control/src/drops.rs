@@ -71,6 +71,8 @@ pub struct DropQuery {
     pub client_id: Option<Box<str>>,
     /// Only those of topics that match this filter.
     pub topic: Option<Box<str>>,
+    /// Only those of this kind.
+    pub kind: Option<DropKind>,
     /// So many at most.
     pub drops_max: u16,
 }

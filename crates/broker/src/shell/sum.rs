@@ -7,11 +7,10 @@ use crate::auth::hasher::HasherWay;
 use crate::auth::{Bans, Until, Whom};
 use crate::content::FlowOfShard;
 use crate::control::{Answer, ShardCounters, own_message};
-use crate::drops::Drops;
 use crate::letter::Letter;
 use crate::reload::{NewSettings, Reload};
 use std::sync::Arc;
-use weir_control::{DropQuery, Request, Whom as Named};
+use weir_control::{Request, Whom as Named};
 use weir_core::{ConnKey, Kicked, Limits, Micros, Partition, Shard, ShardId, Unwelcome};
 use weir_flow::Flow;
 use weir_reactor::{Io, Joint, ToOutside};
@@ -268,10 +267,8 @@ impl Output<'_> {
                 Answer::PublishedSys(shard.publish_sys(message, true, now, self))
             }
             Request::Counters => Answer::Counters(Box::new(self.counters(shard, answers_dropped))),
-            Request::Drops(DropQuery { client_id, topic, drops_max }) => {
-                let (client_id, topic) = (client_id.as_deref(), topic.as_deref());
-                let page = |drops: &Drops| drops.page(client_id, topic, drops_max.into());
-                Answer::Drops(self.guard.log.drops().map(page)?)
+            Request::Drops(query) => {
+                Answer::Drops(self.guard.log.drops().map(|drops| drops.page(&query))?)
             }
             Request::Outlook { client_id, topic } => {
                 Answer::Outlook(shard.outlook(&client_id, &topic, self).map(Box::new))

@@ -26,9 +26,8 @@ export async function showDrops(wanted, isCurrent) {
   id("drop-kind").value = wanted.kind ?? "";
   for (const name of ["drop-reasons", "drop-list"]) fill(id(name), []);
   id("dropped").textContent = "looking";
-  const { client: of, topic } = wanted, all = await ask("drops" + query({ client: of, topic, limit: DROPS }));
+  const { client: of, topic, kind } = wanted, { drops } = await ask("drops" + query({ client: of, topic, kind, limit: DROPS }));
   if (!isCurrent()) return;
-  const drops = all.drops.filter((drop) => !wanted.kind || drop.kind === wanted.kind);
   id("dropped").textContent = drops.length ? `${drops.length === 1 ? "One" : `The last ${drops.length}`}, as far as the broker keeps them; the same in a row count as one.` : "Nothing lately.";
   if (!drops.length) return;
   const reasons = new Map();

@@ -2,7 +2,7 @@
 
 use super::{Problem, wrong_answer};
 use crate::asks::Asks;
-use crate::drops::{Drop, DropQuery};
+use crate::drops::{Drop, DropKind, DropQuery};
 use crate::port::{Answer, Request};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -24,6 +24,8 @@ pub(super) struct ListQuery {
     client: Option<Box<str>>,
     /// Only those of topics that match this filter.
     topic: Option<Box<str>>,
+    /// Only those of this kind.
+    kind: Option<DropKind>,
     /// Drops of the answer: 100 if it is not given.
     #[schemars(range(min = 1, max = DROPS_MAX))]
     limit: Option<u16>,
@@ -40,9 +42,10 @@ pub(super) async fn list(
     State(asks): State<Arc<Asks>>,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<DropList>, Problem> {
-    let Query(ListQuery { client, topic, limit }) = query?;
+    let Query(ListQuery { client, topic, kind, limit }) = query?;
     let drops_max = super::limit(limit, DROPS_DEFAULT, DROPS_MAX)?;
-    let drops = all(&asks, &DropQuery { client_id: client, topic, drops_max }).await?;
+    let query = DropQuery { client_id: client, topic, kind, drops_max };
+    let drops = all(&asks, &query).await?;
     Ok(Json(DropList { drops }))
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn why(
     };
     // Whoever is not there may have been refused.
     let of_topic = outlook.is_some().then(|| topic.clone());
-    let own = DropQuery { client_id: Some(client.clone()), topic: of_topic, drops_max: DROPS_MAX };
+    let client_id = Some(client.clone());
+    let own = DropQuery { client_id, topic: of_topic, kind: None, drops_max: DROPS_MAX };
     let mut drops = drops::all(&asks, &own).await?;
     if outlook.is_some() {
         drops.extend(refused(&asks, &client, &topic).await?);
@@ -46,8 +47,9 @@ pub(super) async fn why(
 
 /// What others could not publish to the topic: nobody got that.
 async fn refused(asks: &Arc<Asks>, client: &str, topic: &str) -> Result<Vec<Drop>, Problem> {
-    let query = DropQuery { client_id: None, topic: Some(topic.into()), drops_max: DROPS_MAX };
+    let (topic, kind) = (Some(topic.into()), Some(DropKind::PublishRefused));
+    let query = DropQuery { client_id: None, topic, kind, drops_max: DROPS_MAX };
     let mut all = drops::all(asks, &query).await?;
-    all.retain(|drop| drop.kind == DropKind::PublishRefused && drop.client_id != client);
+    all.retain(|drop| drop.client_id != client);
     Ok(all)
 }
