@@ -75,6 +75,8 @@ pub(crate) struct ShardCounters {
     /// Clients that came or went and were not said, because there were too many.
     pub(crate) events_dropped: u64,
     pub(crate) drain: weir_control::DrainState,
+    /// Connections that drains have ended.
+    pub(crate) connections_sent_away: u64,
     /// How long messages were in the broker.
     pub(crate) latency: Durations,
     /// Of TLS, of all threads: full, resumed and failed ones.
@@ -204,6 +206,7 @@ impl From<ShardCounters> for Counters {
             traced,
             events_dropped,
             drain,
+            connections_sent_away,
             latency,
             handshakes: [handshakes_full, handshakes_resumed, handshakes_failed],
             journal,
@@ -232,6 +235,7 @@ impl From<ShardCounters> for Counters {
             ("trace_packets", traced.copied),
             ("trace_dropped", traced.dropped),
             ("sys_events_dropped", events_dropped),
+            ("connections_sent_away", connections_sent_away),
             ("draining", drain.is_draining.into()),
             ("drain_sent_away", drain.ended),
             ("drain_connections_left", if drain.is_draining { drain.connections } else { 0 }),

@@ -152,6 +152,8 @@ pub(crate) fn is_usual(reason: ReasonCode) -> bool {
         ReasonCode::KeepAliveTimeout
             | ReasonCode::SessionTakenOver
             | ReasonCode::AdministrativeAction
+            | ReasonCode::UseAnotherServer
+            | ReasonCode::ServerMoved
             | ReasonCode::ServerShuttingDown
     )
 }
@@ -241,6 +243,7 @@ mod tests {
         };
         let mut drops = Drops::default();
         drops.note(&ended(true, ReasonCode::SessionTakenOver));
+        drops.note(&ended(true, ReasonCode::UseAnotherServer));
         assert!(drops.0.is_empty());
         drops.note(&ended(true, ReasonCode::QuotaExceeded));
         drops.note(&ended(false, ReasonCode::NotAuthorized));

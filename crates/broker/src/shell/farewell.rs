@@ -28,6 +28,8 @@ pub(crate) struct Farewell {
     counts: Vec<u64>,
     gone: Vec<Gone>,
     draining: Option<Draining>,
+    /// Clients that were sent away, in all drains.
+    pub(super) sent_away: u64,
 }
 
 /// A listener.
@@ -169,6 +171,7 @@ impl Output<'_> {
         draining.from = next.unwrap_or(ConnKey(0));
         let wait = if next.is_some() { Micros(count * SECOND / per_second) } else { LOOK_AGAIN };
         draining.at = now + wait;
+        self.guard.farewell.sent_away += sent as u64;
     }
 
     /// Does what the control thread wants of a drain. Says how far it is.

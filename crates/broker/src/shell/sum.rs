@@ -226,6 +226,7 @@ impl Output<'_> {
             traced: self.guard.trace_counts,
             events_dropped: self.guard.events_dropped(),
             drain: self.guard.farewell.drain_state(shard),
+            connections_sent_away: self.guard.farewell.sent_away,
             latency: self.guard.latency.durations,
             handshakes: self.guard.handshakes(),
             journal: self.guard.journal.as_ref().map(|journal| journal.counts()),

@@ -29,7 +29,7 @@ const FAULTS = {
 
 // The reason code of what a person or a ban ends.
 const BY_OPERATORS = "Administrative action";
-const OPERATORS = { ended_by_operators: "connections ended by an administrator or a ban", certificates_ended: "connections ended for a certificate that counts no more" };
+const OPERATORS = { ended_by_operators: "connections ended by an administrator or a ban", connections_sent_away: "connections ended by a drain: their clients were sent to another server", certificates_ended: "connections ended for a certificate that counts no more" };
 
 const perSecond = (n) => n >= 100 || n === 0 ? count(n) : n.toFixed(n >= 10 ? 1 : 2);
 const bytesPerSecond = (n) => bytes(n) + "/s";
@@ -51,9 +51,9 @@ let last = null, since = null, rows = [], restarts = [], charts = [], about = nu
 /** Takes what the broker said just now. Says whether it has started anew since. */
 export function take(answer, at_s) {
   const counters = { ...answer.process, ...answer.sum };
-  // A kick is no fault.
+  // What an operator ends is no fault.
   counters.ended_by_operators = answer.sum.refusals?.[BY_OPERATORS] ?? 0;
-  counters.faulty = (counters.connections_ended ?? 0) - counters.ended_by_operators;
+  counters.faulty = (counters.connections_ended ?? 0) - sumOf(counters, Object.keys(OPERATORS));
   counters.drops = sumOf(counters, Object.keys(DROPS));
   counters.refused = sumOf(counters, ["connections_refused", "refused_count", "refused_address", "refused_rate", "cut", "banned", "cut_strangers"]);
   const sample = { at_s, counters, refusals: answer.sum.refusals ?? {}, shards: answer.shards, latency: answer.histograms?.latency };
@@ -113,7 +113,7 @@ export function show() {
   showTiles();
   if (about) id("about").textContent = `Weir ${about.version}, since ${about.since.toLocaleString()} (${lasting((Date.now() - about.since) / 1000)}), ${last.shards.length} thread${last.shards.length === 1 ? "" : "s"}.`;
   const minutes = Math.round((rows.at(-1).at_s - rows[0].at_s) / 60);
-  id("span").textContent = `The last ${minutes < 1 ? "minute" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
+  id("span").textContent = `The last ${minutes <= 1 ? "minute" : minutes + " min"}. An hour is kept of what this page, or another, or a scraper of metrics has read.`;
   if (charts.length) charts.forEach(([chart, drawn]) => drawn.set(columns(chart)));
   else charts = CHARTS.map((chart) => [chart, draw(id("charts"), { ...chart, clock: true }, chart.lines.map(([name]) => name), columns(chart), () => restarts, () => [])]);
   showTables();

@@ -94,6 +94,12 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("certificates_ended", "")],
     ),
     family(
+        "weir_connections_sent_away",
+        Counter,
+        "Connections ended because a drain has sent their clients to another server.",
+        &[("connections_sent_away", "")],
+    ),
+    family(
         "weir_takeovers",
         Counter,
         "Sessions taken over by a newer connection.",

@@ -53,8 +53,9 @@ fn clients_are_sent_to_another_server_at_a_rate_and_none_comes_in() {
     let state = said(&live.ctl(&["drain", "--state"]));
     assert_eq!(state, "draining: 60 clients were sent away, 0 connections are left\n");
     let counters: Value = serde_json::from_str(&said(&live.ctl(&["counters", "--json"]))).unwrap();
-    let of_drain = ["draining", "drain_sent_away", "drain_connections_left"];
-    assert_eq!(of_drain.map(|name| counters["sum"][name].clone()), [2, 60, 0]);
+    let of_drain =
+        ["draining", "drain_sent_away", "drain_connections_left", "connections_sent_away"];
+    assert_eq!(of_drain.map(|name| counters["sum"][name].clone()), [2, 60, 0, 60]);
     let moved = said(&live.ctl(&["drain", "--moved"]));
     assert!(moved.starts_with("draining: 60 "), "{moved}");
     assert_eq!(sent_away(&mut offer(&live, Version::V5)), (0x9D, None));
