@@ -118,6 +118,7 @@ const losses = async (client, me) => {
   for (const qos of ["0", "1"]) await me.publish("plant/7/level", "3", qos);
   await me.click("#views a", "Drops");
   await me.come("#drop-list tbody a", "meter-7");
+  await me.choose("#drop-kind", "messages");
   await me.write("#drop-topic", "plant/7/#");
   await me.enter();
   await me.until("document.querySelectorAll('#drop-list tbody tr').length === 1", "one drop");
@@ -135,7 +136,9 @@ const mend = async (client, me) => {
   await me.publish("plant/lamp", "before", "1");
   await me.find("lamp-1");
   await me.come("#client-state", "connected");
+  await me.come("#client-rights");
   seen.lost = await me.read("#client-drops tbody");
+  await everywhere(client, "client-forbidden");
   await me.click("#client-drops a", "why?");
   await me.come("#why-answer.bad");
   seen.forbidden = await me.read("#why-answer");
@@ -281,6 +284,7 @@ const drain = async (client, me) => {
   await me.click("#sure-yes");
   await me.come("#drain-said.good");
   await me.come("#drain-facts dt", "sent away");
+  await me.until("[...document.querySelectorAll('#drain-facts dd')].at(-1).textContent.trim() !== '0'", "the first who goes");
   await everywhere(client, "drain");
   await me.click("#drain-end");
   await me.come("#drain-state", "Clients are let in.");
@@ -381,6 +385,7 @@ const use = async (client, me) => {
 
   await drain(client, me);
   await me.click("#views a", "Overview");
+  await me.until("document.querySelector(\"[aria-label='By operators']\").textContent.includes('sent to another server')", "those who were sent away");
   for (const [status, name] of [[0, "gone"], [429, "often"], [503, "busy"]]) {
     await answering(client, "counters", status, async () => {
       await me.come("#trouble");

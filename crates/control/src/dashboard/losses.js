@@ -74,7 +74,7 @@ export async function showSlow(_wanted, isCurrent) {
     cursor = list.cursor;
     say.textContent = `looking, ${slow.length} so far`;
   } while (cursor !== null && ++page < SLOW_PAGES);
-  say.textContent = slow.length ? `The ${slow.length} with the longest queues${cursor === null ? "" : "; there are more clients to look at"}.` : "For nobody.";
+  say.textContent = slow.length ? `${slow.length === 1 ? "The only one" : `The ${slow.length} with the longest queues`}${cursor === null ? "" : "; there are more clients to look at"}.` : "For nobody.";
   if (slow.length) fill(id("slow-list"), [table("The longest queues", [text("client"), short("state"), number("queued"), number("bytes"), number("in flight")],
     slow.map((of) => [client(of), of.connection ? "connected" : "absent", count(of.queued_messages), bytes(of.queued_bytes), count(of.in_flight)]))]);
 }
