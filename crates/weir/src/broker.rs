@@ -5,7 +5,9 @@ use anyhow::Context;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_broker::{Config, MosquittoFile, OnDamage, Section, ServeError, Server, Source, Verifier};
+use weir_broker::{
+    Config, MosquittoFile, MosquittoNote, OnDamage, Section, ServeError, Server, Source, Verifier,
+};
 use weir_say::{say, sayln};
 
 /// A shard ended by itself, by an error of its event loop or a panic.
@@ -106,9 +108,7 @@ pub(crate) fn run(
         (Given::File(path), _) => Config::read(path)?,
         _ => Config::default(),
     };
-    for note in mosquitto.iter().flat_map(|file| file.notes()) {
-        tracing::warn!("{note}");
-    }
+    mosquitto.iter().flat_map(|file| file.notes()).for_each(MosquittoNote::log);
     options.set(&mut config);
     if let Some(level) = &config.log.level {
         crate::log::level(level).map_err(|rule| anyhow::anyhow!("log.level: {rule}"))?;
@@ -193,7 +193,7 @@ fn source(from: Given, options: Options, filter: Filter) -> Source {
             (Given::File(path), Some(text)) => Config::of_text(path, text),
             (Given::File(path), None) => Config::read(path),
             (Given::Mosquitto(path), _) => MosquittoFile::read(path).and_then(|file| {
-                file.notes().iter().for_each(|note| tracing::warn!("{note}"));
+                file.notes().iter().for_each(MosquittoNote::log);
                 file.config()
             }),
             (Given::Options, _) => Ok(Config::default()),

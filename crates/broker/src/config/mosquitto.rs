@@ -41,6 +41,8 @@ pub struct MosquittoNote {
     lines: Vec<String>,
     /// Whether clients would come in, or do what they may not, without these lines.
     is_guard: bool,
+    /// Whether the broker does what the lines are for, or nobody misses it.
+    is_harmless: bool,
 }
 
 const UNKNOWN: &str = "not an option that Weir knows of";
@@ -199,15 +201,18 @@ impl MosquittoFile {
         if is_of_one && (is_before_all || !is_same_everywhere(row, line, blocks)) {
             return self.note(SEVERAL, row.is_guard, line);
         }
-        match (row.key, (row.value)(&line.value)) {
-            (Some(key), Some(value)) => set(&mut self.config, key, value),
+        let is_harmless = match (row.key, (row.value)(&line.value)) {
+            (Some(key), Some(value)) => {
+                set(&mut self.config, key, value);
+                true
+            }
             (Some(_), None) if row.note.is_empty() => {
                 return self.note(NO_VALUE, row.is_guard, line);
             }
-            _ => {}
-        }
+            _ => row.is_harmless,
+        };
         if !row.note.is_empty() {
-            self.note(row.note, row.is_guard && row.key.is_none(), line);
+            self.remark(row.note, (row.is_guard && row.key.is_none(), is_harmless), line);
         }
     }
 
@@ -217,8 +222,7 @@ impl MosquittoFile {
         let is_listening = blocks.iter().any(|block| block.opened_by.is_some());
         if is_listening && value("allow_anonymous").is_none() {
             set(&mut self.config, "auth.allow_anonymous", false.into());
-            let note = MosquittoNote { text: ANONYMOUS, lines: Vec::new(), is_guard: false };
-            self.notes.push(note);
+            self.notes.push(MosquittoNote::of_file(ANONYMOUS, true));
         }
         if value("sys_interval").is_none() {
             set(&mut self.config, "sys.interval_s", SYS_INTERVAL_S.into());
@@ -244,7 +248,7 @@ impl MosquittoFile {
         }
         let path = store.get("path").and_then(Value::as_str);
         if !path.is_some_and(|path| crate::journal::is_store(Path::new(path))) {
-            self.notes.push(MosquittoNote { text: STORE, lines: Vec::new(), is_guard: false });
+            self.notes.push(MosquittoNote::of_file(STORE, false));
         }
     }
 
@@ -254,12 +258,18 @@ impl MosquittoFile {
     }
 
     fn note(&mut self, text: &'static str, is_guard: bool, line: &Line) {
-        let same = |note: &&mut MosquittoNote| note.text == text && note.is_guard == is_guard;
+        self.remark(text, (is_guard, false), line);
+    }
+
+    fn remark(&mut self, text: &'static str, (is_guard, is_harmless): (bool, bool), line: &Line) {
+        let same = |note: &&mut MosquittoNote| {
+            (note.text, note.is_guard, note.is_harmless) == (text, is_guard, is_harmless)
+        };
         match self.notes.iter_mut().find(same) {
             Some(note) => note.lines.push(line.to_string()),
             None => {
                 let lines = vec![line.to_string()];
-                self.notes.push(MosquittoNote { text, lines, is_guard });
+                self.notes.push(MosquittoNote { text, lines, is_guard, is_harmless });
             }
         }
     }
@@ -359,6 +369,20 @@ impl MosquittoFile {
 const LINES_SHOWN_MAX: usize = 5;
 
 impl MosquittoNote {
+    /// Of what the file says or does not say as a whole.
+    const fn of_file(text: &'static str, is_harmless: bool) -> Self {
+        Self { text, lines: Vec::new(), is_guard: false, is_harmless }
+    }
+
+    /// Writes it to the log: a warning, unless the broker does what the lines are for.
+    pub fn log(&self) {
+        if self.is_harmless {
+            tracing::info!("{self}");
+        } else {
+            tracing::warn!("{self}");
+        }
+    }
+
     fn lines(&self) -> String {
         let mut shown = self.lines.iter().take(LINES_SHOWN_MAX).cloned().collect::<Vec<_>>();
         if let more @ 1.. = self.lines.len().saturating_sub(LINES_SHOWN_MAX) {

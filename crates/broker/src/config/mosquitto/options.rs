@@ -17,6 +17,8 @@ pub struct Options {
     /// Whether clients would come in, or do what they may not, if it were left out: a file that
     /// has it is not run.
     pub is_guard: bool,
+    /// Whether nothing is missing without it, although there is no key for it.
+    pub(super) is_harmless: bool,
 }
 
 /// What an option of Mosquitto is about.
@@ -38,16 +40,37 @@ const fn key(
     value: fn(&str) -> Option<Value>,
     note: &'static str,
 ) -> Options {
-    Options { names, key: Some(key), value, note, of: Scope::Broker, is_guard: false }
+    Options {
+        names,
+        key: Some(key),
+        value,
+        note,
+        of: Scope::Broker,
+        is_guard: false,
+        is_harmless: false,
+    }
 }
 
 const fn note(names: &'static [&'static str], note: &'static str) -> Options {
-    Options { names, key: None, value: |_| None, note, of: Scope::Broker, is_guard: false }
+    Options {
+        names,
+        key: None,
+        value: |_| None,
+        note,
+        of: Scope::Broker,
+        is_guard: false,
+        is_harmless: false,
+    }
 }
 
 impl Options {
     const fn of(self, of: Scope) -> Self {
         Self { of, ..self }
+    }
+
+    /// Nothing is missing without it.
+    const fn harmless(self) -> Self {
+        Self { is_harmless: true, ..self }
     }
 
     const fn guard(self) -> Self {
@@ -66,12 +89,13 @@ pub const OPTIONS: &[Options] = &[
         "without an address it is every address of the host, \"[::]:PORT\"; with port 0 and a path \
          it is `listener.unix`",
     ),
-    note(&["bind_address"], "it is the host of the address that `port` opens"),
+    note(&["bind_address"], "it is the host of the address that `port` opens").harmless(),
     key(&["bind_interface"], "listener.bind_device", text, "").of(Scope::Listener),
     note(
         &["socket_domain"],
         "it chooses between \"0.0.0.0:PORT\" and \"[::]:PORT\", which is IPv4 as well here",
-    ),
+    )
+    .harmless(),
     key(
         &["protocol"],
         "listener.websocket",
@@ -163,7 +187,8 @@ pub const OPTIONS: &[Options] = &[
     note(
         &["allow_zero_length_clientid", "auto_id_prefix", "listener_auto_id_prefix"],
         "such clients get an identifier",
-    ),
+    )
+    .harmless(),
     key(
         &["max_inflight_messages"],
         "limits.in_flight_max",
@@ -225,31 +250,34 @@ pub const OPTIONS: &[Options] = &[
         &["persistence"],
         "with `store.path`, sessions and retained messages are on disk before they are \
          acknowledged; without, they are in memory only",
-    ),
+    )
+    .harmless(),
     note(
         &["persistence_*", "autosave_*", "retained_persistence"],
         "everything is written when it is acknowledged, into files that have their names",
-    ),
+    )
+    .harmless(),
     note(&["queue_qos0_messages"], "messages of QoS 0 are not kept for clients that are absent"),
     note(
         &["log_dest", "log_facility"],
         "the log goes to standard error, or with `--log-file FILE` to a file, as it does with \
          `--mosquitto` where that is a file",
-    ),
+    )
+    .harmless(),
     note(
         &["log_type", "connection_messages", "websockets_log_level"],
         "`--log-level LEVEL` says what is logged; `-v` is everything",
-    ),
+    )
+    .harmless(),
     note(
         &["log_timestamp*"],
         "lines have the time; `--log-format json` is for programs that read them",
-    ),
+    )
+    .harmless(),
     key(&["sys_interval"], "sys.interval_s", |text| up_to(text, 65_535), ""),
-    note(
-        &["user", "pid_file"],
-        "start the broker as the user that it is to be, for instance by systemd, which knows its \
-         process",
-    ),
+    note(&["user"], "start the broker as the user that it is to be, for instance by systemd"),
+    note(&["pid_file"], "systemd, or whatever else starts the broker, knows its process")
+        .harmless(),
     key(
         &["ciphers*"],
         "listener.tls.ciphers",
@@ -262,7 +290,7 @@ pub const OPTIONS: &[Options] = &[
         "name a file with all certificates of authorities in `listener.tls.client_ca`",
     )
     .guard(),
-    note(&["dhparamfile"], "it is not needed: keys are agreed on by elliptic curves"),
+    note(&["dhparamfile"], "it is not needed: keys are agreed on by elliptic curves").harmless(),
     note(
         &["http_dir", "websockets_*"],
         "there is nothing like it: WebSocket has `paths` in `[[listener]]` and no files to serve",
@@ -349,8 +377,8 @@ pub const OPTIONS: &[Options] = &[
          same is dropped and counted",
     ),
     note(&["bridge_*"], "there is nothing like it for bridges"),
-    note(&["set_tcp_nodelay"], "it is always on"),
-    note(&["include_dir"], "its files are read as if they stood there"),
+    note(&["set_tcp_nodelay"], "it is always on").harmless(),
+    note(&["include_dir"], "its files are read as if they stood there").harmless(),
     note(
         &[
             "accept_protocol_versions",

@@ -426,3 +426,28 @@ fn what_lets_more_in_does_not_start_as_it_is_printed() {
     assert!(refused.to_string().contains("is_unguarded"), "{refused}");
     assert!(!translated(WHOLE).lacks_guards());
 }
+
+#[test]
+fn the_file_of_a_fresh_mosquitto_is_no_reason_to_warn() {
+    let warns = |text: &str| {
+        let notes = translated(text).notes;
+        let warned = notes.iter().filter(|note| !note.is_harmless);
+        warned.map(|note| note.to_string()).collect::<Vec<_>>()
+    };
+    let fresh = "pid_file /run/mosquitto/mosquitto.pid\npersistence true\n\
+                 persistence_location /var/lib/mosquitto/\nautosave_interval 300\n\
+                 log_dest file /var/log/mosquitto/mosquitto.log\nlog_type all\n\
+                 include_dir /etc/mosquitto/conf.d\nlistener 1883\n";
+    assert_eq!(warns(fresh), [STORE], "only what is not there yet");
+    for (line, is_warned) in [
+        ("memory_limit 1000000", false),
+        ("max_keepalive 60", false),
+        ("max_keepalive often", true),
+        ("user mosquitto", true),
+        ("queue_qos0_messages true", true),
+        ("mount_point a", true),
+        ("no_option 1", true),
+    ] {
+        assert_eq!(!warns(line).is_empty(), is_warned, "{line}: {:?}", warns(line));
+    }
+}
