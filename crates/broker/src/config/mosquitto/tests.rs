@@ -432,7 +432,7 @@ fn the_file_of_a_fresh_mosquitto_is_no_reason_to_warn() {
     let warns = |text: &str| {
         let notes = translated(text).notes;
         let warned = notes.iter().filter(|note| !note.is_harmless);
-        warned.map(|note| note.to_string()).collect::<Vec<_>>()
+        warned.map(ToString::to_string).collect::<Vec<_>>()
     };
     let fresh = "pid_file /run/mosquitto/mosquitto.pid\npersistence true\n\
                  persistence_location /var/lib/mosquitto/\nautosave_interval 300\n\
