@@ -2,7 +2,7 @@
 //! concerns sockets goes through `weir bench run` with use cases made here, beside a calibration of
 //! the same minute; filters and topics go through the core alone, in process.
 
-mod points;
+pub(crate) mod points;
 
 use crate::calibrate::Calibrator;
 use crate::perf::others::Others;
@@ -82,7 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let is_wanted = |curve: &&Curve| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == curve.name)
     };
-    let mut text = format!("# Cost against work\n\n{}\n", heading(&bench)?);
+    let mut text =
+        format!("# Cost against work\n\n{} Broker {}.\n", heading(&bench.runner)?, bench.broker);
     for curve in CURVES.iter().filter(is_wanted) {
         let table = match curve.sweep {
             Sweep::Core(counts) => core_table(&bench, curve, counts)?,
@@ -101,20 +102,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Program, kernel, lengths.
-fn heading(bench: &Bench) -> anyhow::Result<String> {
-    let version = programs::said(Command::new(&bench.runner.program).arg("--version"))?;
+pub(crate) fn heading(runner: &Runner) -> anyhow::Result<String> {
+    let version = programs::said(Command::new(&runner.program).arg("--version"))?;
     let system = programs::said(Command::new("uname").args(["-n", "-r", "-m"]))?;
     Ok(format!(
-        "{} on {}; broker {}, {} s measured after {} s of warm-up.",
+        "{} on {}; {} s measured after {} s of warm-up.",
         version.trim(),
         system.trim(),
-        bench.broker,
-        bench.runner.measure_s,
-        bench.runner.warm_up_s
+        runner.measure_s,
+        runner.warm_up_s
     ))
 }
 
-fn new_table<const N: usize>(header: [&str; N]) -> Table {
+pub(crate) fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header(header);

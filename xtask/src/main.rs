@@ -10,6 +10,7 @@ mod manual;
 mod page;
 mod perf;
 mod programs;
+mod rates;
 mod tidy;
 
 use clap::Parser;
@@ -42,6 +43,7 @@ enum Task {
     },
     Perf(perf::Arguments),
     Curves(curves::Arguments),
+    Rates(rates::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -53,5 +55,6 @@ fn main() -> anyhow::Result<()> {
         Task::Calibrate { arguments } => calibrate::Calibrator::build()?.show(&arguments),
         Task::Perf(arguments) => perf::run(&arguments),
         Task::Curves(arguments) => curves::run(&arguments),
+        Task::Rates(arguments) => rates::run(&arguments),
     }
 }

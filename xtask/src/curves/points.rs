@@ -17,13 +17,13 @@ pub(super) enum Sweep {
 }
 
 /// A use case of a curve.
-pub(super) struct Point {
-    pub(super) name: String,
+pub(crate) struct Point {
+    pub(crate) name: String,
     /// The value of what grows.
-    pub(super) shown: String,
-    pub(super) connections: u64,
+    pub(crate) shown: String,
+    pub(crate) connections: u64,
     /// Of the use case's file.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// All of them.
@@ -99,7 +99,7 @@ fn fan_out(name: String, shown: String, subscribers: u64, rate: f64) -> Point {
 }
 
 /// Pairs, each with a topic of its own.
-fn pairs_of(name: String, shown: String, pairs: u64, bytes: u64, rate: f64) -> Point {
+pub(crate) fn pairs_of(name: String, shown: String, pairs: u64, bytes: u64, rate: f64) -> Point {
     let groups = subscriber(pairs, "test/{i}") + &publisher(pairs, "test/{i}", rate, bytes);
     Point { text: use_case(&name, &groups), name, shown, connections: 2 * pairs }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Figures {
     pub(crate) broker_cores: f64,
     pub(crate) p50_us: Option<u64>,
     pub(crate) p99_us: Option<u64>,
+    #[serde(default)]
+    pub(crate) p999_us: Option<u64>,
     pub(crate) rss_bytes: Option<u64>,
     pub(crate) generator_cores: f64,
 }

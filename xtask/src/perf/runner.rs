@@ -75,6 +75,7 @@ struct Rates {
 struct Latency {
     p50_us: u64,
     p99_us: u64,
+    p999_us: u64,
 }
 
 #[derive(Deserialize)]
@@ -130,7 +131,9 @@ impl RunResult {
     }
 
     pub(crate) fn figures(self) -> Figures {
-        let end_to_end = self.latencies.get("end_to_end");
+        // Where nothing is to be delivered, it is about connecting.
+        let shown = if self.measure.expected == 0 { "connect" } else { "end_to_end" };
+        let latency = self.latencies.get(shown);
         let resources = self.resources.as_ref();
         let (cpu_us, softirq_us) = resources.map_or((None, None), |of| self.cpu(of));
         Figures {
@@ -140,8 +143,9 @@ impl RunResult {
             cpu_us,
             softirq_us,
             broker_cores: resources.map_or(0.0, |of| of.cpu_cores_avg),
-            p50_us: end_to_end.map(|latency| latency.p50_us),
-            p99_us: end_to_end.map(|latency| latency.p99_us),
+            p50_us: latency.map(|latency| latency.p50_us),
+            p99_us: latency.map(|latency| latency.p99_us),
+            p999_us: latency.map(|latency| latency.p999_us),
             rss_bytes: resources.map(|of| of.rss_stable_bytes),
             generator_cores: self.generator.cpu_cores_avg,
             status: self.verdict.status,
