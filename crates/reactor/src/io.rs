@@ -288,8 +288,8 @@ impl Io {
         self.done_us = crate::now_us();
         self.stats.turn_lengths.add(self.done_us.saturating_sub(self.turn_us), 1);
         self.gather.work_done(self.turn_us, self.done_us);
-        let IoStats { turns, reads, bytes_in: bytes, .. } = self.stats;
-        self.rest.turn_over(self.turn_us, self.done_us, Counts { turns, reads, bytes })
+        let IoStats { turns, reads, writes, bytes_in: bytes, .. } = self.stats;
+        self.rest.turn_over(self.turn_us, self.done_us, Counts { turns, reads, writes, bytes })
     }
 
     /// What gathered is to leave in this turn.

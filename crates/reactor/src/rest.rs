@@ -34,6 +34,12 @@ const TOO_FEW_TENTHS: u64 = 7;
 const PAUSE_US: u64 = 1_000_000;
 const PAUSE_US_MAX: u64 = 64_000_000;
 
+/// Sends of a turn that bring a burst of answers: who got so much has something to acknowledge.
+const BURST_WRITES: u64 = 256;
+
+/// The burst is over when a turn finds fewer reads.
+const BURST_READS: u64 = 8;
+
 /// A shorter sleep than this is over later than it should be.
 const SLEEP_US_MIN: u64 = 20;
 
@@ -45,6 +51,8 @@ pub(crate) struct Rest {
     phase: Phase,
     /// How long it is in the phases that have any.
     rest_us: u64,
+    /// Answers to a large fan-out come in, one connection each.
+    is_burst: bool,
     /// Bytes in a second in the window before.
     rate: u64,
     window: Window,
@@ -84,6 +92,7 @@ impl Phase {
 pub(crate) struct Counts {
     pub(crate) turns: u64,
     pub(crate) reads: u64,
+    pub(crate) writes: u64,
     pub(crate) bytes: u64,
 }
 
@@ -91,8 +100,9 @@ pub(crate) struct Counts {
 struct Window {
     began_us: u64,
     before: Counts,
-    /// Reads up to the last turn.
+    /// Reads and writes up to the last turn.
     reads: u64,
+    writes: u64,
 }
 
 impl Rest {
@@ -110,16 +120,21 @@ impl Rest {
             return 0;
         }
         let reads = counts.reads - std::mem::replace(&mut self.window.reads, counts.reads);
+        let writes = counts.writes - std::mem::replace(&mut self.window.writes, counts.writes);
+        self.is_burst = writes >= BURST_WRITES || self.is_burst && reads >= BURST_READS;
         let passed_us = now_us.saturating_sub(self.window.began_us);
         if passed_us >= self.phase.window_us() {
             self.window_over(now_us, passed_us, counts);
         } else if self.phase == Phase::Trial {
             self.give_up_early(now_us, counts);
         }
-        if reads == 0 || !self.phase.rests() {
-            return 0;
-        }
-        let rest_us = (began_us + self.rest_us).saturating_sub(now_us);
+        let rest_us = match self.phase {
+            _ if reads == 0 => 0,
+            _ if self.is_burst => self.max_us,
+            phase if phase.rests() => self.rest_us,
+            _ => 0,
+        };
+        let rest_us = (began_us + rest_us).saturating_sub(now_us);
         if rest_us < SLEEP_US_MIN { 0 } else { rest_us }
     }
 

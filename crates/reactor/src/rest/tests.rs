@@ -6,6 +6,7 @@ const REST_US: u64 = 500;
 /// What a turn takes, and each read of it.
 const TURN_US: u64 = 20;
 const READ_US: u64 = 4;
+const WRITE_US: u64 = 4;
 
 /// A thread that serves connections: as many as have something are read in a turn.
 struct Thread {
@@ -25,9 +26,14 @@ impl Thread {
 
     /// One turn with so many reads.
     fn turn(&mut self, reads: u64) {
+        self.turn_with(reads, 0);
+    }
+
+    fn turn_with(&mut self, reads: u64, writes: u64) {
         let began_us = self.now_us;
-        self.now_us += TURN_US + reads * READ_US;
+        self.now_us += TURN_US + reads * READ_US + writes * WRITE_US;
         self.counts.turns += 1;
+        self.counts.writes += writes;
         self.counts.reads += reads;
         self.counts.bytes += reads * 20;
         let rest_us = self.rest.turn_over(began_us, self.now_us, self.counts);
@@ -93,6 +99,37 @@ fn rests_end_when_less_comes() {
     thread.open_loop(1_000, 200_000);
     thread.longest_us = 0;
     thread.open_loop(1_000, 1_000_000);
+    assert_eq!(thread.longest_us, 0);
+}
+
+/// A message to so many; each acknowledges it, 6 us after the one before. Returns the turns.
+fn fan_out(thread: &mut Thread, receivers: u64) -> u64 {
+    let (begin_us, before) = (thread.now_us, thread.counts);
+    thread.turn_with(1, receivers);
+    let mut taken = 0;
+    while taken < receivers {
+        let due = ((thread.now_us - begin_us) / 6).min(receivers);
+        let reads = due - std::mem::replace(&mut taken, due);
+        if reads > 0 { thread.turn(reads) } else { thread.now_us += 1 }
+    }
+    thread.counts.turns - before.turns
+}
+
+#[test]
+fn acknowledgements_of_a_large_fan_out_gather() {
+    let mut thread = Thread::new();
+    for _ in 0..10 {
+        let turns = fan_out(&mut thread, 1_000);
+        assert!(turns < 12, "{turns} turns");
+        // Then the thread is as it was before: whoever comes alone does not wait.
+        thread.longest_us = 0;
+        thread.now_us += 1_000_000;
+        thread.turn(1);
+        thread.turn(1);
+        assert_eq!(thread.longest_us, 0);
+    }
+    // One to a few is over before a rest would be.
+    fan_out(&mut thread, 100);
     assert_eq!(thread.longest_us, 0);
 }
 
