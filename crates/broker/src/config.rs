@@ -105,7 +105,7 @@ impl Default for Config {
         Self {
             listen: vec!["127.0.0.1:1883".into()],
             shards: 0,
-            latency_budget_ms: 20,
+            latency_budget_ms: 12,
             rest_us: 500,
             io: IoBackend::default(),
             listener: Vec::new(),
