@@ -45,10 +45,6 @@ use weir_reactor::{Backend, Reactor, Waker, now_us};
 /// to be, and one within a rest is not.
 const TURN_MAX: Duration = Duration::from_millis(5);
 
-/// Where much comes, the loop looks at it no more often than so: each look costs more than a
-/// message. What it adds to a latency is at most this.
-const REST_MAX: Duration = Duration::from_micros(100);
-
 pub(crate) struct Engine<'a> {
     plan: &'a Plan,
     /// Of a slice that others go along with.
@@ -161,7 +157,6 @@ impl Engine<'_> {
         on_tick: &mut dyn FnMut(&Tick<'_>),
     ) -> Result<(), LoadError> {
         let mut reactor = Reactor::with_backend(Waker::new()?, Backend::Auto)?;
-        reactor.io().set_rest(REST_MAX);
         self.watch.start(now_us(), thread_cpu_us());
         self.connected.0 = self.edge();
         while !self.ending.is_over {
