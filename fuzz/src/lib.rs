@@ -9,6 +9,7 @@ mod auth;
 pub mod bridge;
 pub mod flow;
 pub mod frames;
+pub mod letter;
 pub mod mosquitto;
 pub mod packet;
 pub mod proxy;

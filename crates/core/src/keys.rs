@@ -34,6 +34,16 @@ impl Origin {
         Self(NonZeroU32::MIN | hash | Self::ADDRESS)
     }
 
+    /// For an encoding.
+    pub(crate) fn number(self) -> NonZeroU32 {
+        self.0
+    }
+
+    /// As [`Origin::number`] gives it.
+    pub(crate) fn of_number(number: NonZeroU32) -> Self {
+        Self(number)
+    }
+
     /// A client identifier, by such a hash.
     pub(crate) fn client(hash: u32) -> Self {
         Self(NonZeroU32::MIN | (hash & !Self::ADDRESS))

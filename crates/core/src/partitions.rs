@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
 /// How many partitions there are, however many shards.
-const PARTITIONS: usize = 256;
+pub(crate) const PARTITIONS: usize = 256;
 
 /// A partition, of client identifiers or of topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,16 @@ impl PartitionSet {
     /// Whether a partition is one of them.
     pub fn contains(&self, Partition(at): Partition) -> bool {
         self.0[usize::from(at / 64)] & 1 << (at % 64) != 0
+    }
+
+    /// A bit each, the lowest first.
+    pub(crate) fn words(&self) -> [u64; PARTITIONS / 64] {
+        self.0
+    }
+
+    /// As [`PartitionSet::words`] gives them.
+    pub(crate) fn of_words(words: [u64; PARTITIONS / 64]) -> Self {
+        Self(words)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

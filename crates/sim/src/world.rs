@@ -29,9 +29,12 @@ use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
     ConnKey, Features, Limits, Micros, Partitions, Settings, Shard, ShardId, SharePolicy,
-    ShareRule, ShareStrategy, WhenAbsent, WhenConnected,
+    ShareRule, ShareStrategy, Wall, WhenAbsent, WhenConnected,
 };
 use weir_wire::Version;
+
+/// Between the clock of the run and that of what is encoded.
+const WALL: Wall = Wall(0);
 
 /// Clients that act; further ones are fresh subscribers.
 const CLIENTS: usize = 8;

@@ -86,13 +86,17 @@ pub(super) fn put_targets(out: &mut Vec<u8>, targets: &[MailTarget]) {
     for MailTarget { shard, to_subscribers, picks } in targets {
         put_number(out, u64::from(shard.0));
         out.push(u8::from(*to_subscribers));
-        put_number(out, picks.len() as u64);
-        for GroupPick { share, member, key, hops } in picks {
-            put_bytes(out, share.as_bytes());
-            put_number(out, *member);
-            put_number(out, *key);
-            out.push(*hops);
-        }
+        put_picks(out, picks);
+    }
+}
+
+pub(crate) fn put_picks(out: &mut Vec<u8>, picks: &[GroupPick]) {
+    put_number(out, picks.len() as u64);
+    for GroupPick { share, member, key, hops } in picks {
+        put_bytes(out, share.as_bytes());
+        put_number(out, *member);
+        put_number(out, *key);
+        out.push(*hops);
     }
 }
 
@@ -234,7 +238,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn shard(&mut self) -> Result<ShardId, BadRecord> {
+    pub(crate) fn shard(&mut self) -> Result<ShardId, BadRecord> {
         let too_large = BadRecord::Malformed("a shard of more than 16 bits");
         u16::try_from(self.number()?).map(ShardId).map_err(|_| too_large)
     }
@@ -243,15 +247,23 @@ impl<'a> Reader<'a> {
         let mut targets = Vec::new();
         for _ in 0..self.number()? {
             let shard = self.shard()?;
-            let to_subscribers = self.option(|_| Ok(()))?.is_some();
-            let mut picks = SmallVec::new();
-            for _ in 0..self.number()? {
-                let (share, member, key) = (self.text()?.into(), self.number()?, self.number()?);
-                picks.push(GroupPick { share, member, key, hops: self.byte()? });
-            }
-            targets.push(MailTarget { shard, to_subscribers, picks });
+            let to_subscribers = self.flag()?;
+            targets.push(MailTarget { shard, to_subscribers, picks: self.picks()? });
         }
         Ok(targets)
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool, BadRecord> {
+        Ok(self.option(|_| Ok(()))?.is_some())
+    }
+
+    pub(crate) fn picks(&mut self) -> Result<SmallVec<[GroupPick; 1]>, BadRecord> {
+        let mut picks = SmallVec::new();
+        for _ in 0..self.number()? {
+            let (share, member, key) = (self.text()?.into(), self.number()?, self.number()?);
+            picks.push(GroupPick { share, member, key, hops: self.byte()? });
+        }
+        Ok(picks)
     }
 
     pub(crate) fn will(&mut self) -> Result<WillRecord<'a>, BadRecord> {

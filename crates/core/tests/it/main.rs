@@ -23,9 +23,13 @@ mod fuzz;
 #[path = "../../../../fuzz/src/shards/mod.rs"]
 mod fuzzed;
 #[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../../fuzz/src/letter.rs"]
+mod fuzzed_letter;
+#[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/record.rs"]
 mod fuzzed_record;
 mod groups;
+mod letters;
 mod moves;
 mod net;
 mod outbox;

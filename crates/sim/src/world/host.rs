@@ -1,13 +1,13 @@
 //! The shell's part: shards are called, and what they write goes where it belongs.
 
-use super::World;
 use super::line::BrokerEnd;
 use super::sink::{Event, Letter, Output};
+use super::{WALL, World};
 use crate::finding::Checker;
 use crate::names::{ConnNo, Root};
 use crate::plant::Plant;
 use crate::trace::Line as Text;
-use weir_core::{ConnKey, Micros, Shard, ShardId};
+use weir_core::{ConnKey, Mail, Micros, Shard, ShardId};
 use weir_wire::{Frame, Packet, Version};
 
 impl World {
@@ -329,6 +329,7 @@ impl World {
         match letter {
             Letter::Mail(mail) => {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
+                let mail = through_bytes(&mail);
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
                 let press = self.press_for(&mail);
@@ -396,6 +397,15 @@ impl World {
         };
         (0..self.shards.len()).filter_map(of_shard).min()
     }
+}
+
+/// A letter as a shard of another node gets it.
+fn through_bytes(mail: &Mail) -> Mail {
+    let mut bytes = Vec::new();
+    mail.encode(WALL, &mut bytes);
+    let read = Mail::decode(&bytes, WALL);
+    assert_eq!(read.as_ref(), Ok(mail), "a letter does not outlive its encoding");
+    read.unwrap_or(Mail::Thawed)
 }
 
 /// How far a slow clock is behind.

@@ -1,12 +1,10 @@
 //! The log of one shard: its records, how far they were committed, and what the books said.
 
+use super::WALL;
 use crate::chance::Chance;
 use crate::model::Kept;
 use std::collections::VecDeque;
-use weir_core::{Lsn, Record, Wall};
-
-/// Between the clock of the run and that of the records.
-const WALL: Wall = Wall(0);
+use weir_core::{Lsn, Record};
 
 /// A record in a log.
 #[derive(Clone, Debug)]

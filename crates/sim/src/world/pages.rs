@@ -3,15 +3,12 @@
 //! As the broker has it, a page that a shard was told of outlives a crash, until the shard frees
 //! it; what was asked for and not done is gone, and so is what no session names at a start.
 
-use super::World;
+use super::{WALL, World};
 use crate::chance::Chance;
 use crate::finding::Checker;
 use crate::plant::Plant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_core::{Lsn, PageId, PageIn, PageOut, PageSizes, PageTicket, PagedBounds, Parcel, Wall};
-
-/// Between the clock of the run and that of pages.
-const WALL: Wall = Wall(0);
+use weir_core::{Lsn, PageId, PageIn, PageOut, PageSizes, PageTicket, PagedBounds, Parcel};
 
 /// The stream of chance that says whether there are pages: no step has it.
 const PAGES_STREAM: u64 = u64::MAX - 5;
