@@ -22,6 +22,7 @@ mod encoder;
 mod features;
 mod few;
 mod keys;
+mod letter;
 mod limits;
 mod log;
 mod mail;

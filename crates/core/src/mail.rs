@@ -1,7 +1,5 @@
 //! What shards of one broker say to each other.
 
-mod codec;
-
 use crate::partitions::{Partition, PartitionSet};
 use crate::{Lsn, Message, ShardId, Ticket};
 use smallvec::SmallVec;

@@ -3,8 +3,9 @@
 //!
 //!     cargo run --release -p weir-reactor --example pairs -- [PAIRS] [RATE] [SECONDS] [ROUNDS]
 //!
-//! Prints for each the CPU of its thread per message, with what `ksoftirqd` did on its core, and that
-//! by the CPU of the plain loop in the same round. Pinned to the first core, the load to the second.
+//! Prints for each the CPU of its thread per message, with what `ksoftirqd` did on its core, and
+//! that by the CPU of the plain loop in the same round. Pinned to the first core, the load to the
+//! second.
 
 mod load;
 mod plain;

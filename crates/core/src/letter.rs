@@ -6,9 +6,9 @@
 //! [`Mail::VERSION`]: a node of the next one may add kinds, and sends none that its peer does not
 //! know.
 
-use super::{Mail, NotRetained, RetainedPage, RetainedQuery};
 use crate::bounds::CEILING;
 use crate::keys::{Origin, Stamp, Ticket};
+use crate::mail::{Mail, NotRetained, RetainedPage, RetainedQuery};
 use crate::message::Message;
 use crate::partitions::{PARTITIONS, Partition, PartitionSet};
 use crate::record::codec::{
