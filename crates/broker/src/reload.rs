@@ -346,29 +346,20 @@ impl Inner {
     ) -> Reloaded {
         let changes = shown(&prepared.plan);
         log_changes(&prepared.plan);
-        let read = self.read(running, &prepared);
+        let doors = prepared.opened.doors.to_vec();
+        let read = read(running, &prepared);
         match self.apply(running, prepared, wait_max) {
-            Ok(()) => Reloaded { read, changes },
+            Ok(()) => {
+                for file in doors.iter().flatten().filter_map(|door| door.certificate()) {
+                    tracing::info!(certificate = %file.display(), "read the certificate again");
+                }
+                Reloaded { read, changes }
+            }
             Err(error) => {
                 let Fault { what, error } = Fault::of_system("a thread beside the shards", error);
                 Reloaded::failed(&what, error)
             }
         }
-    }
-
-    /// What was read.
-    fn read(&self, running: &Running, prepared: &Prepared) -> Vec<Reread> {
-        let reread = |what: String| Reread { what, error: None };
-        let file = running.source.as_ref().and_then(|source| source.file.as_ref());
-        let config = file.map(|file| reread(format!("the configuration {}", file.display())));
-        let doors = prepared.opened.doors.iter().flatten();
-        let certificates = doors.filter_map(|door| door.certificate()).map(|certificate| {
-            tracing::info!(certificate = %certificate.display(), "read the certificate again");
-            reread(format!("the certificate {}", certificate.display()))
-        });
-        let has_files = prepared.plan.config.auth.has_files();
-        let access = has_files.then(|| reread("users, rights and bans".to_owned()));
-        config.into_iter().chain(certificates).chain(access).collect()
     }
 
     /// Has everything go by it. What can still fail comes first.
@@ -403,9 +394,8 @@ impl Inner {
         if let Some(sys) = &threads.sys {
             sys.set(config.sys.setup());
         }
-        if config.auth.has_files() || old.auth != config.auth {
-            tracing::info!(users_changed = gone.len(), "users and rights are read again");
-        }
+        let are_users_read = config.auth.has_files() || old.auth != config.auth;
+        let users_changed = are_users_read.then_some(gone.len());
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         if let Some(source) = source.as_ref().filter(|_| old.log != config.log) {
             (source.set_log_level)(config.log.level.as_deref());
@@ -424,6 +414,10 @@ impl Inner {
             ..Reload::default()
         };
         self.send(all, (flows, started, sockets), wait_max);
+        // Whoever reads this is served by it.
+        if let Some(users_changed) = users_changed {
+            tracing::info!(users_changed, "users and rights are read again");
+        }
         if let Some(relaying) = relaying {
             self.settle_bridges(relaying, wait_max);
         }
@@ -530,4 +524,18 @@ impl fmt::Debug for Inner {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Inner").field("shards", &self.to.len()).finish_non_exhaustive()
     }
+}
+
+/// What was read.
+fn read(running: &Running, prepared: &Prepared) -> Vec<Reread> {
+    let reread = |what: String| Reread { what, error: None };
+    let file = running.source.as_ref().and_then(|source| source.file.as_ref());
+    let config = file.map(|file| reread(format!("the configuration {}", file.display())));
+    let doors = prepared.opened.doors.iter().flatten();
+    let certificates = doors.filter_map(|door| door.certificate());
+    let certificates =
+        certificates.map(|file| reread(format!("the certificate {}", file.display())));
+    let has_files = prepared.plan.config.auth.has_files();
+    let access = has_files.then(|| reread("users, rights and bans".to_owned()));
+    config.into_iter().chain(certificates).chain(access).collect()
 }

@@ -2,8 +2,9 @@
 //! clients in.
 
 use crate::support::certificates::Authority;
+use crate::support::live::free;
 use crate::support::{Broker, tool};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -20,12 +21,6 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Ports that nobody has now.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let taken = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    taken.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Waits until somebody listens there; no if the process has ended.
@@ -136,7 +131,7 @@ fn the_same_file_lets_the_same_clients_in_at_both_brokers() {
     // Another process may take a port meanwhile; then others are tried.
     for _ in 0..10 {
         let folder = tempfile::tempdir().unwrap();
-        let ports = free_ports();
+        let ports = std::array::from_fn(|_| free());
         let file = folder.path().join("mosquitto.conf");
         std::fs::write(&file, configuration(folder.path(), ports)).unwrap();
         let start = |command: &mut Command| {

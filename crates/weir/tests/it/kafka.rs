@@ -5,6 +5,7 @@ use crate::support::Broker;
 use crate::support::asked::{Asked, ctl, said};
 use crate::support::blocking::Blocking;
 use crate::support::certificates::Authority;
+use crate::support::live::free;
 use crate::support::mqtt::Peer;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,12 +42,6 @@ struct Record {
     value: String,
 }
 
-/// Ports that nobody has now.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
-}
-
 impl Kafka {
     /// One that is formatted and not started; nothing if it is not installed.
     fn new(folder: &Path) -> Option<Self> {
@@ -56,7 +51,7 @@ impl Kafka {
             eprintln!("skipped: Kafka is not installed; scripts/setup --all installs it");
             return None;
         }
-        let [plain, secure, controller] = free_ports();
+        let [plain, secure, controller] = std::array::from_fn(|_| free());
         let [address, secure] = [plain, secure].map(|port| format!("127.0.0.1:{port}"));
         let authority = Authority::new("a", folder);
         let pair = authority.valid("kafka");
@@ -392,7 +387,7 @@ fn nothing_is_lost_when_kafka_and_the_broker_are_killed() {
     kafka.start();
     kafka.create("plant", &[]);
     kafka.create("bare", &[]);
-    let [port] = free_ports();
+    let [port] = std::array::from_fn(|_| free());
     let (address, socket) = (format!("127.0.0.1:{port}"), folder.path().join("ctl"));
     let (file, store) = (folder.path().join("weir.toml"), folder.path().join("store"));
     let text = format!(

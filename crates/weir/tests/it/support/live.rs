@@ -3,9 +3,10 @@
 use super::Broker;
 use super::asked::ctl;
 use super::blocking::Blocking;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use weir_wire::packet::Connect;
 use weir_wire::{Packet, ReasonCode, Version};
 
@@ -14,7 +15,15 @@ pub(crate) const LISTEN: &str = "shards = 2\nlisten = [\"127.0.0.1:0\"]\n";
 
 /// A port that nobody has for now.
 pub(crate) fn free() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    // Below those that the system picks for connections of others.
+    let from = std::process::id();
+    loop {
+        let port = 20_000 + (from + NEXT.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port as u16)).is_ok() {
+            return port as u16;
+        }
+    }
 }
 
 pub(crate) struct Live {
