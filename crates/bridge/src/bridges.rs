@@ -242,8 +242,11 @@ impl Orders {
 
     /// In the place of what was to be done next.
     fn give(&self, order: Order) {
-        let before = self.lock().replace(order);
+        let mut next = self.lock();
+        let before = next.replace(order);
+        // Behind the lock: said later, it would be of an order that was taken already, and end it.
         self.is_given.store(true, Ordering::Release);
+        drop(next);
         self.given.notify_one();
         self.waker.wake();
         // It may tell somebody: not behind the lock.

@@ -9,7 +9,6 @@ use crate::support::live::free;
 use crate::support::mqtt::Peer;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
