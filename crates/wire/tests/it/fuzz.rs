@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 /// Checked by the tests of `weir-control`, `weir-bridge`, `weir-core`, `weir-flow`,
 /// `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 14] = [
+const OF_OTHERS: [&str; 15] = [
     "api",
     "bridge",
     "core",
     "record",
+    "letter",
     "flow_expression",
     "flow_payload",
     "mosquitto_db",
