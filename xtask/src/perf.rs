@@ -181,7 +181,7 @@ fn new_record(runner: &Runner, result: &runner::RunResult) -> Record {
 }
 
 /// `name` of `name=mqtt://host:port?pid=PID`.
-fn label(broker: &str) -> &str {
+pub(crate) fn label(broker: &str) -> &str {
     broker.split('=').next().unwrap_or(broker)
 }
 

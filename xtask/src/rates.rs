@@ -5,6 +5,7 @@ mod picture;
 
 use crate::curves::points::{Point, pairs_of};
 use crate::curves::{heading, new_table};
+use crate::perf::label;
 use crate::perf::record::Figures;
 use crate::perf::runner::Runner;
 use crate::programs;
@@ -84,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 // Another one begins in each round.
                 let at = (turn + round) % brokers.len();
                 let name = format!("{rate}-{at}-{round}");
-                eprint!("{rate} on {}: ", called(&brokers[at]));
+                eprint!("{rate} on {}: ", label(&brokers[at]));
                 match runner.run(file, &brokers[at], &name) {
                     Ok(result) => {
                         let figures = result.figures();
@@ -112,11 +113,6 @@ fn point(rate: u64) -> Point {
     pairs_of(format!("rate-{rate}"), rate.to_string(), PAIRS, 16, each)
 }
 
-/// A broker's name as the command line gives it.
-fn called(broker: &str) -> &str {
-    broker.split('=').next().unwrap_or(broker)
-}
-
 fn table(brokers: &[String], measured: &Measured) -> comfy_table::Table {
     let mut table = new_table(HEADER);
     let mut rows: Vec<_> = measured.iter().collect();
@@ -127,7 +123,7 @@ fn table(brokers: &[String], measured: &Measured) -> comfy_table::Table {
         };
         table.add_row([
             rate.to_string(),
-            called(&brokers[*at]).to_owned(),
+            label(&brokers[*at]).to_owned(),
             figures.iter().map(Figures::verdict).collect::<Vec<_>>().join(", "),
             of(|figures| Some(figures.delivered_per_s)),
             of(|figures| figures.cpu_us),
@@ -157,8 +153,7 @@ fn lines(brokers: &[String], measured: &Measured) -> Vec<picture::Panel> {
                 Some((*rate as f64, middle(figures, value)?))
             })
         };
-        let lines =
-            (0..brokers.len()).map(|at| (called(&brokers[at]).to_owned(), of(at).collect()));
+        let lines = (0..brokers.len()).map(|at| (label(&brokers[at]).to_owned(), of(at).collect()));
         picture::Panel { title, lines: lines.collect() }
     };
     vec![
