@@ -11,7 +11,9 @@ fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).map_or_else(
         || "unknown".to_owned(),
         |commit| {
-            let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
+            // Without its lock git does not write the index, which would have all built again.
+            let look = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"];
+            let changed = git(&look);
             let suffix = if changed.is_some_and(|list| !list.is_empty()) { "-dirty" } else { "" };
             commit + suffix
         },

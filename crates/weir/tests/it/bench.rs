@@ -1,5 +1,6 @@
 //! `weir bench` as a user meets it: runs, faults of the broker, errors.
 
+use crate::support::live::free;
 use crate::support::results::results;
 use crate::support::{Broker, tool};
 use serde_json::Value;
@@ -197,10 +198,7 @@ impl Guarded {
         let mut command = Command::new(passwd);
         command.args(["-b", "-c"]).arg(&users).args([user_name, password]);
         assert!(command.output().unwrap().status.success());
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        let (port, path) = (address.port(), folder.join("mosquitto.conf"));
+        let (port, path) = (free(), folder.join("mosquitto.conf"));
         let user = "user root\nallow_anonymous false";
         let text =
             format!("listener {port} 127.0.0.1\n{user}\npassword_file {}\n", users.display());
@@ -208,11 +206,11 @@ impl Guarded {
         let child = Command::new(broker).arg("-c").arg(path).stderr(Stdio::null()).spawn().unwrap();
         let broker = Self(child);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-        while std::net::TcpStream::connect(address).is_err() {
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(std::time::Instant::now() < deadline, "mosquitto does not listen");
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        Some((broker, address.to_string()))
+        Some((broker, format!("127.0.0.1:{port}")))
     }
 }
 

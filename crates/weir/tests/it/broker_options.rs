@@ -1,6 +1,7 @@
 //! `weir broker` as somebody meets it who comes from Mosquitto, and the examples of docs/broker.md.
 
 use crate::support::Broker;
+use crate::support::live::free;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -57,10 +58,7 @@ fn a_port_is_one_of_this_host_only_and_counts_more_than_the_file() {
 #[test]
 fn a_broker_on_a_port_is_reached_by_each_address_of_the_loopback() {
     // Another process may take the port meanwhile; then another is tried.
-    let started = (0..10).find_map(|_| {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Broker::try_start(&["-p", &free.to_string()])
-    });
+    let started = (0..10).find_map(|_| Broker::try_start(&["-p", &free().to_string()]));
     let port: u16 = started.as_ref().unwrap().port().parse().unwrap();
     assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {

@@ -3,6 +3,7 @@
 //! Brokers are processes of their own; a broker that is not here is skipped with a message. Those
 //! that `scripts/setup` installs fail then, where the environment variable CI is set.
 
+use crate::support::live::free;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -175,9 +176,7 @@ fn a_url_with_a_process_is_watched_and_pinned_and_left_running() {
 
 #[test]
 fn a_url_where_nobody_listens_says_so() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("mqtt://{}", listener.local_addr().expect("an address"));
-    drop(listener);
+    let url = format!("mqtt://127.0.0.1:{}", free());
     let driver = parse(&url).expect("a URL");
     let error = driver.start(Profile::Default, Path::new("."), None).unwrap_err();
     let text = error.to_string();

@@ -2,6 +2,7 @@
 
 use crate::support::Broker;
 use crate::support::certificates::Authority;
+use crate::support::live::free;
 use crate::support::served::serve;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
@@ -208,9 +209,7 @@ fn what_is_not_supported_says_so_in_one_line() {
 
 #[test]
 fn nobody_at_the_address_is_said_in_the_summary() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = free().to_string();
     let output = Command::new(WEIR).args(["bench", "conn", "-c", "2", "-p", &port]).output();
     let output = output.unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,6 +1,7 @@
 //! The log of `weir broker`: whoever reads it, or does not, the broker serves and ends.
 
 use crate::support::blocking::Blocking;
+use crate::support::live::free;
 use crate::support::{command, tool};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -32,7 +33,7 @@ impl Drop for Running {
 
 fn start(stderr: Stdio, arguments: &[&str]) -> (Running, SocketAddr) {
     // Where a broker listens is what its log would say.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free()));
     let child = Command::new(WEIR)
         .args(["broker", "--listen", &address.to_string()])
         .args(arguments)

@@ -1,6 +1,7 @@
 //! `weir pub` and `weir sub` as processes: against `weir broker`, against Mosquitto and its
 //! clients, and against a fake broker where the answer must be a certain one.
 
+use crate::support::live::free;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -388,9 +389,7 @@ fn a_url_says_broker_and_topic() {
 
 #[test]
 fn where_nothing_listens_the_address_is_named() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free();
     for command in [format!("pub -p {port} -t a -m x"), format!("sub -p {port} -t a")] {
         let (code, text) = complaint(&command);
         let expected = format!("weir: cannot connect to localhost:{port}: nothing listens there");

@@ -1,9 +1,9 @@
 //! Mosquitto as a process of its own. `WEIR_MOSQUITTO` names another program than the installed
 //! one.
 
+use super::live::free;
 use super::tool;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -23,9 +23,7 @@ impl Mosquitto {
         let folder = tempfile::tempdir().unwrap();
         // Another process may take the port meanwhile; then another is tried.
         for _ in 0..10 {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = free.local_addr().unwrap().port().to_string();
-            drop(free);
+            let port = free().to_string();
             let (file, acl) = (folder.path().join("m.conf"), folder.path().join("acl"));
             std::fs::write(&acl, "topic read #\ntopic write open/#\n").unwrap();
             let lines = lines.replace("ACL", acl.to_str().unwrap());
