@@ -23,6 +23,7 @@ use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
 use crate::rules::FlowRules;
+use crate::cluster::ClusterConfig;
 use crate::sys::SysConfig;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -98,6 +99,9 @@ pub struct Config {
     pub control: ControlConfig,
     /// What the broker says of itself in messages: [sys.md](sys.md).
     pub sys: SysConfig,
+    /// Several nodes as one broker: [cluster.md](cluster.md).
+    #[serde(skip_serializing_if = "ClusterConfig::is_off")]
+    pub cluster: ClusterConfig,
 }
 
 impl Default for Config {
@@ -121,6 +125,7 @@ impl Default for Config {
             log: LogConfig::default(),
             control: ControlConfig::default(),
             sys: SysConfig::default(),
+            cluster: ClusterConfig::default(),
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::journal::{Flushed, Paged};
 use crate::listener::Certified;
 use crate::log::Peer;
 use weir_control::Request;
-use weir_core::{Mail, Parcel};
+use std::ops::Range;
+use weir_core::{Mail, Parcel, ShardId};
 use weir_reactor::{ListenerId, Moved};
 
 /// A connection between two threads.
@@ -44,10 +45,31 @@ impl Carried {
     }
 }
 
+/// What shards are told of another node, by its shards.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeNews {
+    /// It is there.
+    Joined(Range<u16>),
+    /// It is not there any more.
+    Lost(Range<u16>),
+    /// This one may not act any more: all connections end, and nobody is let in.
+    Fenced,
+    /// It may act again.
+    Unfenced,
+}
+
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// From shard to shard.
     Mail(Mail),
+    /// To a shard of another node: to the post.
+    Far(ShardId, Mail),
+    /// From a shard of another node: from the post.
+    Near(ShardId, Mail),
+    /// Of another node: from the post.
+    Node(NodeNews),
+    /// So many shards of other nodes have told the sender all that they have: to the post.
+    Lists(usize),
     /// A connection whose client the receiver owns. Its CONNECT is unread, with what came behind.
     Connection(Carried),
     /// A session whose partition the receiver is to hold, or a client that was let in, with its
@@ -70,9 +92,11 @@ impl Letter {
     /// before.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Mail(mail) => mail.bytes(),
+            Self::Mail(mail) | Self::Far(_, mail) | Self::Near(_, mail) => mail.bytes(),
             Self::Connection(carried) => carried.moved.bytes(),
             Self::Parcel(_)
+            | Self::Node(_)
+            | Self::Lists(_)
             | Self::Ask(_)
             | Self::Flushed(_)
             | Self::Paged(_)

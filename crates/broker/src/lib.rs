@@ -8,6 +8,7 @@ mod admission;
 mod auth;
 mod bridges;
 mod cgroup;
+mod cluster;
 mod config;
 mod content;
 mod control;
@@ -22,6 +23,7 @@ mod listener;
 mod log;
 mod memory;
 mod patience;
+mod post;
 mod reload;
 mod rules;
 mod server;
@@ -52,6 +54,7 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
+pub use cluster::{ClusterConfig, NoPlace};
 pub use kept_file::KeptFile;
 pub use listener::{
     CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,

@@ -1,5 +1,6 @@
 //! The broker as a whole: listen, run, stop.
 
+mod cluster;
 mod ready;
 mod watchdog;
 
@@ -8,6 +9,7 @@ use crate::auth::access::{self, AccessWay};
 use crate::auth::hasher::{self, Book, HasherWay, SharedBook};
 use crate::auth::{Access, Authenticator};
 use crate::bridges::Way;
+use crate::cluster::NoPlace;
 use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
@@ -22,7 +24,7 @@ use crate::patience::Patience;
 use crate::reload::{
     Listening, Mesh, NotBound, Reloader, Reloads, ReloadsSeen, Running, Source, wanted,
 };
-use crate::shell::{Certificates, Farewell, Guard, Latency, Rates, Shell, unread_bytes_max};
+use crate::shell::{Certificates, Farewell, Guard, Latency, Node, Rates, Shell, unread_bytes_max};
 use crate::stopper::{Asked, Stopper};
 use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
@@ -63,6 +65,9 @@ pub enum ServeError {
     /// What sessions and messages are kept in cannot be used.
     #[error(transparent)]
     Store(#[from] NoStore),
+    /// It cannot be a node of its cluster.
+    #[error(transparent)]
+    Cluster(#[from] NoPlace),
     /// A shard ended by itself, so the others were stopped.
     #[error("shard {shard} ended: {why}; the broker stopped, since its clients were left alone")]
     Shard {
@@ -99,6 +104,8 @@ pub struct Server {
     bridges: Vec<weir_bridge::Task>,
     warnings: Vec<String>,
     wakers: Vec<Waker>,
+    /// What the post is made of, if there are other nodes.
+    post: Option<cluster::PostOffice>,
     asked: Arc<Asked>,
     /// Of the control thread, which listens already where `[control]` says so.
     control: Option<weir_control::Server>,
@@ -121,6 +128,7 @@ impl Server {
         let (listeners, listening) = listen(config, doors.to_vec())?;
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
+        let post = cluster::PostOffice::bind(&config.cluster)?;
         let (config, wakers) = (config.clone(), wakers?);
         let setup = Setup { sys: config.sys.setup(), ..config.control.setup() };
         let is_told = setup.sys.is_some() || config.control.otlp.is_some();
@@ -153,6 +161,7 @@ impl Server {
             bridges,
             warnings,
             wakers,
+            post,
             asked,
             control,
             lost_lines,
@@ -213,10 +222,14 @@ impl Server {
             .folder()
             .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
-        let (workers, shards, (way, mesh), _store) = self.workers(control.is_some())?;
+        let ((workers, post), shards, (way, mesh), _store) = self.workers(control.is_some())?;
         drop(doorman);
         let stopper = self.stopper();
         self.start_bridges(way, &stopper)?;
+        let post = post.map(|post| cluster::start(post, &stopper)).transpose()?;
+        if self.asked.is_open() {
+            ready::announce();
+        }
         // It answers until this is over.
         let _control =
             control.zip(shards).map(|(control, shards)| control.start(shards)).transpose()?;
@@ -236,6 +249,8 @@ impl Server {
             // It catches its own panics.
             result = result.and(thread.join().unwrap_or(Ok(())));
         }
+        // What the last clients have left is with the other nodes before the place is given back.
+        post.into_iter().for_each(cluster::Running::end);
         result?;
         tracing::info!("stopped");
         Ok(())
@@ -244,16 +259,13 @@ impl Server {
     /// Nobody is let in whose messages the bridges would miss: the shards listen once they are
     /// prepared. They relay until the reloader ends.
     fn start_bridges(&mut self, way: Option<Way>, stopper: &Stopper) -> std::io::Result<()> {
-        let Some(way) = way else {
-            ready::announce();
-            return Ok(());
-        };
-        self.asked.is_shut.store(true, Ordering::Release);
+        let Some(way) = way else { return Ok(()) };
+        self.asked.shut();
         let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
         let open = move || {
-            asked.is_shut.store(false, Ordering::Release);
+            let is_open = asked.open();
             stopper.wake();
-            if !asked.stop.load(Ordering::Acquire) {
+            if is_open && !asked.stop.load(Ordering::Acquire) {
                 ready::announce();
             }
         };
@@ -269,16 +281,27 @@ impl Server {
         let bound = std::mem::take(&mut self.listeners);
         let Self { config, wakers, asked, admission, .. } = &*self;
         let shards = wakers.len() as u16;
+        let seated = self.post.as_ref().map(|post| post.join(&config.cluster, shards)).transpose()?;
+        let node = seated.as_ref().map_or(Node { first: 0, shards }, Node::of);
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
-        let seed = RandomState::default().hash_one("weir");
+        let seed = seated.as_ref().map(|seated| seated.seed);
+        let seed = seed.unwrap_or_else(|| RandomState::default().hash_one("weir"));
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(std::io::Error::from)?;
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut settings = config.settings();
         settings.features.authentication |= !self.bans.bans().is_empty();
-        let make = |(own, flow)| self.shard(own, settings.clone(), seed, flow);
+        let is_clustered = seated.is_some();
+        let make =
+            |(own, flow)| self.shard((own, node, is_clustered), settings.clone(), seed, flow);
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
-        let mut mailboxes = weir_reactor::mailboxes(wakers);
+        let (mut mailboxes, post) = match (self.post.as_ref(), seated) {
+            (Some(office), Some(seated)) => {
+                let (mailboxes, post) = office.open(&config.cluster, wakers, seated, asked)?;
+                (mailboxes, Some(post))
+            }
+            _ => (weir_reactor::mailboxes(wakers), None),
+        };
         let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
         let (letters, to_control): (_, Vec<_>) = match has_control {
             true => {
@@ -309,20 +332,20 @@ impl Server {
             ends.zip(0..shards).zip(made)
         {
             let answers = (hashers.next(), access.next());
-            let guard = self.guard(own, &mesh, answers, journal);
+            let guard = self.guard((own, node), &mesh, answers, journal);
             let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let of = (waker, config.io.into());
             workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
         }
-        Ok((workers, letters, (way, mesh), generations))
+        Ok(((workers, post), letters, (way, mesh), generations))
     }
 
     /// What keeps a shard's bounds.
     fn guard(
         &self,
-        own: u16,
+        (own, node): (u16, Node),
         mesh: &Mesh,
         answers: (Option<HasherWay>, Option<AccessWay>),
         journal: Option<Box<Journal>>,
@@ -337,6 +360,8 @@ impl Server {
         );
         Guard {
             own: ShardId(own),
+            node,
+            is_fenced: false,
             admission: Arc::clone(&self.admission),
             memory: Memory::new(Arc::clone(&mesh.ceiling)),
             auth,
@@ -365,9 +390,17 @@ impl Server {
         Log::new(self.lost_lines.clone(), self.config.limits.client_share_percent, keeps_drops)
     }
 
-    fn shard(&self, own: u16, settings: Settings, seed: u64, flow: Flow) -> Shard {
-        let shards = self.wakers.len() as u16;
-        let mut shard = Shard::new(ShardId(own), shards, settings, seed);
+    fn shard(
+        &self,
+        (own, node, is_clustered): (u16, Node, bool),
+        settings: Settings,
+        seed: u64,
+        flow: Flow,
+    ) -> Shard {
+        let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
+        if is_clustered {
+            shard.set_clustered(cluster::wall_now().0);
+        }
         shard.set_conditions(Box::<Conditions>::default());
         if self.config.auth.knows_users() {
             shard.know_users();
@@ -504,9 +537,10 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     Err(error)
 }
 
-/// The threads to be; if there are to be such things, the shards as a control thread sees them, the
+/// The threads to be, the post among them; if there are to be such things, the shards as a control thread sees them, the
 /// way in of bridges, and the folder that the shards' logs are in. What reloads need.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, (Option<Way>, Mesh), Option<Store>);
+pub(crate) type Made =
+    ((Vec<Worker>, Option<cluster::PostToBe>), Option<Shards>, (Option<Way>, Mesh), Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
 type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);

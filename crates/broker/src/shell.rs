@@ -15,9 +15,10 @@ mod watched;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
+use crate::cluster::Seated;
 use crate::control::Answer;
 use crate::journal::Journal;
-use crate::letter::Letter;
+use crate::letter::{Letter, NodeNews};
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
@@ -31,6 +32,7 @@ use foldhash::fast::RandomState;
 pub(crate) use latency::Latency;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
@@ -82,10 +84,49 @@ pub(crate) struct Shell {
     pub(crate) is_posted: bool,
 }
 
+/// Where the threads of this node are among the shards of all nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    /// The first of its shards.
+    pub(crate) first: u16,
+    /// How many it has. The thread behind the last is the post, if there are other nodes.
+    pub(crate) shards: u16,
+}
+
+impl Node {
+    pub(crate) fn of(seated: &Seated) -> Self {
+        let place = &seated.node.place;
+        Self { first: place.first_shard, shards: place.shards }
+    }
+
+    /// Its shards.
+    pub(crate) fn range(self) -> Range<u16> {
+        self.first..self.first + self.shards
+    }
+
+    /// The thread of a shard, if it is one of this node's.
+    fn thread(self, ShardId(shard): ShardId) -> Option<usize> {
+        let at = shard.wrapping_sub(self.first);
+        (at < self.shards).then_some(at.into())
+    }
+
+    /// The shard of a thread.
+    fn shard(self, thread: usize) -> ShardId {
+        ShardId(self.first + thread as u16)
+    }
+
+    fn post(self) -> usize {
+        self.shards.into()
+    }
+}
+
 /// What the shell decides or keeps beside the shard.
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(crate) own: ShardId,
+    pub(crate) node: Node,
+    /// The node has lost its cluster: nobody is let in.
+    pub(crate) is_fenced: bool,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
@@ -230,7 +271,28 @@ impl Shell {
             let mut output = Output::new(io, guard, mailbox, resumed);
             let now = output.now();
             match letter {
-                Letter::Mail(mail) => shard.mail(ShardId(from as u16), mail, now, &mut output),
+                Letter::Mail(mail) => {
+                    let from = output.guard.node.shard(from);
+                    shard.mail(from, mail, now, &mut output);
+                }
+                Letter::Near(from, mail) => {
+                    let is_list = matches!(mail, Mail::Listed { .. });
+                    shard.mail(from, mail, now, &mut output);
+                    if is_list {
+                        output.say_lists(shard);
+                    }
+                }
+                Letter::Node(NodeNews::Joined(node)) => shard.node_joined(node, now, &mut output),
+                Letter::Node(NodeNews::Lost(node)) => {
+                    shard.node_lost(node, now, &mut output);
+                    output.say_lists(shard);
+                }
+                Letter::Node(NodeNews::Fenced) => {
+                    output.guard.is_fenced = true;
+                    shard.stop(now, &mut output);
+                }
+                Letter::Node(NodeNews::Unfenced) => output.guard.is_fenced = false,
+                Letter::Far(..) | Letter::Lists(_) => {}
                 Letter::Connection(carried) => {
                     let reloads = carried.reloads;
                     if let Some(conn) = output.adopt(carried) {
@@ -376,7 +438,14 @@ impl<'a> Output<'a> {
 
     fn send(&mut self, to: ShardId, letter: Letter) {
         self.guard.memory.sent(letter.bytes());
-        self.mailbox.send(usize::from(to.0), letter);
+        let Some(thread) = self.guard.node.thread(to) else { return };
+        self.mailbox.send(thread, letter);
+    }
+
+    /// Tells the post how many shards of other nodes have told this one all.
+    fn say_lists(&mut self, shard: &Shard) {
+        let post = self.guard.node.post();
+        self.mailbox.send(post, Letter::Lists(shard.lists()));
     }
 }
 
@@ -466,7 +535,12 @@ impl Sink for Output<'_> {
     }
 
     fn mail(&mut self, to: ShardId, mail: Mail) {
-        self.send(to, Letter::Mail(mail));
+        let (thread, letter) = match self.guard.node.thread(to) {
+            Some(thread) => (thread, Letter::Mail(mail)),
+            None => (self.guard.node.post(), Letter::Far(to, mail)),
+        };
+        self.guard.memory.sent(letter.bytes());
+        self.mailbox.send(thread, letter);
     }
 
     fn pause(&mut self, conn: ConnKey) {

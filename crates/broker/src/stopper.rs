@@ -1,7 +1,7 @@
 //! What other threads, and signals, ask of a running broker.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_reactor::Waker;
 
@@ -16,8 +16,8 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
-    /// Nobody is let in yet.
-    pub(crate) is_shut: AtomicBool,
+    /// So many wait for something before anybody is let in.
+    shut: AtomicU32,
     /// A shard has ended by itself: the others give their clients less time.
     pub(crate) is_broken: AtomicBool,
     /// Shards that accept connections.
@@ -33,6 +33,20 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Nobody is let in before [`Asked::open`].
+    pub(crate) fn shut(&self) {
+        self.shut.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What was waited for has happened. Says whether nothing is waited for any more.
+    pub(crate) fn open(&self) -> bool {
+        self.shut.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.shut.load(Ordering::Acquire) == 0
+    }
+
     /// Writes how each bridge is to the log.
     fn log_bridges(&self) {
         for state in self.bridges.states() {

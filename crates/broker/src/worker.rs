@@ -71,7 +71,7 @@ impl Worker {
         let (mut counters, mut turns) = (0, 0);
         while !self.asked.stop.load(Ordering::Acquire) {
             self.asked.say_turned(&mut turns);
-            if !self.listeners.is_empty() && !self.asked.is_shut.load(Ordering::Acquire) {
+            if !self.listeners.is_empty() && self.asked.is_open() {
                 self.listen(&mut reactor)?;
             }
             let asked = self.asked.counters.load(Ordering::Acquire);

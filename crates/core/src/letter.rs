@@ -15,6 +15,7 @@ use crate::record::codec::{
     Reader, put_bytes, put_flags, put_lsn, put_number, put_option, put_picks, put_time,
 };
 use crate::record::{BadRecord, Wall};
+use crate::retained::Version;
 use slotmap::{Key, KeyData};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ const MOVE: u8 = 16;
 const MOVED_RETAINED: u8 = 17;
 const THAW: u8 = 18;
 const THAWED: u8 = 19;
+const COPY: u8 = 20;
+const LISTED: u8 = 21;
 
 /// What a letter of refusal may name; what is none of these comes out as the last.
 const DETAILS: [&str; 4] = [
@@ -149,6 +152,17 @@ impl Mail {
             }
             Self::Thaw => out.push(THAW),
             Self::Thawed => out.push(THAWED),
+            Self::Copy { message, version, number } => {
+                out.push(COPY);
+                put_number(out, version.count);
+                put_number(out, u64::from(version.node));
+                put_option(out, number.as_ref(), |out, number| put_number(out, *number));
+                put_message(out, message, wall);
+            }
+            Self::Listed { received } => {
+                out.push(LISTED);
+                put_numbers(out, received);
+            }
             _ => {}
         }
     }
@@ -223,6 +237,12 @@ impl Mail {
             MOVED_RETAINED => Self::MovedRetained { messages: messages(from, wall)? },
             THAW => Self::Thaw,
             THAWED => Self::Thawed,
+            COPY => Self::Copy {
+                version: Version { count: from.number()?, node: from.shard()?.0 },
+                number: from.option(Reader::number)?,
+                message: message(from, wall)?,
+            },
+            LISTED => Self::Listed { received: numbers(from)? },
             kind => return Err(BadRecord::UnknownKind(kind)),
         })
     }

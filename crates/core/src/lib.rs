@@ -48,6 +48,7 @@ mod rules;
 mod session;
 mod settings;
 mod shard;
+mod shard_set;
 mod share;
 mod shares;
 mod shrink;
@@ -83,11 +84,13 @@ pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
+pub use retained::Version;
 pub use rights::{
     Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders, Voucher,
 };
 pub use settings::Settings;
 pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
+pub use shard_set::SHARDS_MAX;
 pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use shares::share_of;
 pub use sink::{Notice, Shortage, Sink};

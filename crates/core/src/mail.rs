@@ -1,6 +1,7 @@
 //! What shards of one broker say to each other.
 
 use crate::partitions::{Partition, PartitionSet};
+use crate::retained::Version;
 use crate::{Lsn, Message, ShardId, Ticket};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -140,6 +141,22 @@ pub enum Mail {
         /// They have been retained by the sender.
         messages: Vec<Arc<Message>>,
     },
+    /// A retained message that the sender's node keeps, for the receiver's to keep as well; one without
+    /// payload clears the topic.
+    Copy {
+        /// The message.
+        message: Arc<Message>,
+        /// Of it among the topic's.
+        version: Version,
+        /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
+        number: Option<u64>,
+    },
+    /// The sender has told the receiver, which is of another node, of all that there is.
+    Listed {
+        /// The number of the last message of each shard that had come to the sender: whatever of
+        /// them is retained has been copied.
+        received: Box<[u64]>,
+    },
     /// The partition has moved: input is taken again.
     Thaw,
     /// It is.
@@ -161,7 +178,9 @@ impl Mail {
             Self::Interest { filter, .. } | Self::InterestGone { filter } => filter.len(),
             Self::Joined { share, .. } => share.len(),
             Self::Refused { topic, .. } => topic.len(),
-            Self::Publish { message, .. } | Self::Retain { message, .. } => {
+            Self::Publish { message, .. }
+            | Self::Retain { message, .. }
+            | Self::Copy { message, .. } => {
                 message.bytes() as usize
             }
             Self::RetainedQuery(query) => query.filter.len(),
@@ -173,6 +192,7 @@ impl Mail {
             | Self::Receipt { .. }
             | Self::Retained { .. }
             | Self::Kept { .. }
+            | Self::Listed { .. }
             // What moves was there before.
             | Self::Marker { .. }
             | Self::Rested { .. }

@@ -95,6 +95,18 @@ impl Outbox {
         }
     }
 
+    /// There are more shards.
+    pub(crate) fn grow(&mut self, shards: usize) {
+        if self.peers.len() < shards {
+            self.peers.resize_with(shards, Peer::default);
+        }
+    }
+
+    /// A shard is gone, and has nothing more that is owed to it.
+    pub(crate) fn forget(&mut self, shard: ShardId) {
+        self.peers[usize::from(shard.0)] = Peer::default();
+    }
+
     /// The letters of the message that the present request publishes.
     #[inline]
     pub(crate) fn own(&self) -> Option<&Letters> {

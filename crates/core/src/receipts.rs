@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Receipts {
     peers: Vec<Peer>,
+    /// Numbers are higher.
+    first: u64,
     /// Peers that wait for a receipt from here.
     owed: Vec<ShardId>,
 }
@@ -39,6 +41,8 @@ struct Peer {
     done: Vec<u64>,
     /// It is among those that wait for a receipt from here.
     is_owed: bool,
+    /// Its list of all that is there has come, if it is of another node.
+    is_listed: bool,
 }
 
 /// What a peer is to be told.
@@ -54,7 +58,40 @@ pub(crate) struct Owed {
 
 impl Receipts {
     pub(crate) fn new(shards: u16) -> Self {
-        Self { peers: (0..shards).map(|_| Peer::default()).collect(), owed: Vec::new() }
+        let peers = (0..shards).map(|_| Peer::default()).collect();
+        Self { peers, first: 0, owed: Vec::new() }
+    }
+
+    /// Numbers are higher than `number`, so that none is given again to whoever remembers this
+    /// shard from before it was started.
+    pub(crate) fn go_on_from(&mut self, number: u64) {
+        self.first = number;
+        self.peers.iter_mut().for_each(|peer| peer.sent = number.max(peer.sent));
+    }
+
+    /// There are more shards.
+    pub(crate) fn grow(&mut self, shards: usize) {
+        let sent = self.first;
+        if self.peers.len() < shards {
+            self.peers.resize_with(shards, || Peer { sent, ..Peer::default() });
+        }
+    }
+
+    /// A shard is gone. Returns the answers that waited for it.
+    pub(crate) fn forget(&mut self, shard: ShardId) -> Vec<Ticket> {
+        let peer = &mut self.peers[usize::from(shard.0)];
+        let forgotten = Peer { sent: peer.sent, ..Peer::default() };
+        let Peer { waits, waits_longer, .. } = std::mem::replace(peer, forgotten);
+        self.owed.retain(|&owed| owed != shard);
+        waits.into_iter().chain(waits_longer).map(|(_, ticket)| ticket).collect()
+    }
+
+    pub(crate) fn note_listed(&mut self, shard: ShardId) {
+        self.peers[usize::from(shard.0)].is_listed = true;
+    }
+
+    pub(crate) fn is_listed(&self, shard: ShardId) -> bool {
+        self.peers[usize::from(shard.0)].is_listed
     }
 
     /// The number of the next letter to `shard` that somebody waits for.

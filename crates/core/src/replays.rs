@@ -240,12 +240,13 @@ impl Replay {
     }
 
     pub(crate) fn is_over(&self, place: &Place) -> bool {
-        let owners = if self.is_wild() { place.shards } else { 1 };
+        let owners = if self.is_wild() { place.node.len() as u16 } else { 1 };
         self.legs.as_ref().map_or(self.owners_done == owners, Vec::is_empty)
     }
 
     fn nth_owner(&self, nth: u16, place: &Place) -> ShardId {
-        ShardId(((u32::from(place.id.0) + u32::from(nth)) % u32::from(place.shards)) as u16)
+        let first = place.node.start;
+        ShardId(first + (place.id.0 - first + nth) % place.node.len() as u16)
     }
 
     /// The present owner's topics are through up to this one.
@@ -269,7 +270,8 @@ impl Replay {
             return;
         }
         if self.legs.is_none() {
-            let owners = (self.owners_done..place.shards).map(|nth| self.nth_owner(nth, place));
+            let owners = self.owners_done..place.node.len() as u16;
+            let owners = owners.map(|nth| self.nth_owner(nth, place));
             let leg =
                 |owner| Leg { owner, after: None, partitions: place.partitions.held_by(owner) };
             let mut legs: Vec<Leg> = owners.map(leg).collect();

@@ -5,9 +5,11 @@ mod recent;
 mod seek;
 mod stamps;
 mod store;
+mod versions;
 
 pub(crate) use queries::Answered;
 pub(crate) use store::{PAGE_MESSAGES_MAX, Page};
+pub use versions::Version;
 
 use crate::bounds::Bounds;
 use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
@@ -25,6 +27,7 @@ use slotmap::SlotMap;
 use stamps::Stamps;
 use std::sync::Arc;
 use store::Store;
+use versions::Versions;
 use weir_wire::topic::TopicFilter;
 
 /// The retained messages of one shard, with all that makes each subscriber get each of them once.
@@ -38,6 +41,9 @@ pub(crate) struct Retained {
     pub(crate) queries: Queries,
     /// Replays so far.
     replays: u64,
+    /// If other nodes keep the same.
+    versions: Option<Box<Versions>>,
+    seed: u64,
     hasher: FixedState,
 }
 
@@ -60,8 +66,58 @@ impl Retained {
             asked: SlotMap::with_key(),
             queries: Queries::default(),
             replays: 0,
+            versions: None,
+            seed,
             hasher: FixedState::with_seed(seed),
         }
+    }
+
+    /// Other nodes keep the same messages; `node` is the first shard of this one. Numbers of this
+    /// shard's messages are higher than `number`.
+    pub(crate) fn set_clustered(&mut self, node: u16, number: u64) {
+        self.versions = Some(Box::new(Versions::new(node, self.seed)));
+        self.stamps.go_on_from(number);
+    }
+
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.versions.is_some()
+    }
+
+    /// A shard is gone.
+    pub(crate) fn forget_shard(&mut self, shard: ShardId) {
+        self.stamps.forget(shard);
+        self.queries.forget(shard);
+    }
+
+    /// That of the message of a topic that is kept.
+    pub(crate) fn version(&self, topic: &str) -> Version {
+        self.versions.as_ref().map_or(Version::default(), |versions| versions.of(topic))
+    }
+
+    /// That of one that is kept from now on, if other nodes are to keep it too.
+    pub(crate) fn next_version(&mut self, topic: &str, is_cleared: bool) -> Option<Version> {
+        Some(self.versions.as_mut()?.next(topic, is_cleared))
+    }
+
+    /// Whether another node's message is newer than what is kept.
+    pub(crate) fn take_version(&mut self, topic: &str, version: Version, is_cleared: bool) -> bool {
+        self.versions.as_mut().is_some_and(|versions| versions.take(topic, version, is_cleared))
+    }
+
+    /// Another node keeps a message; if it `is_newer` than the one here, this one does so too. It was
+    /// acknowledged there: no bound turns it away. Says whether the store is another one now.
+    pub(crate) fn copy(&mut self, message: Arc<Message>, is_newer: bool) -> bool {
+        if let Some(stamp) = message.stamp.filter(|stamp| self.stamps.has(stamp.shard)) {
+            self.stamps.receive(stamp);
+        }
+        if !is_newer {
+            return false;
+        }
+        if message.payload.is_empty() {
+            return self.store.clear(&message.topic);
+        }
+        self.store.put(message);
+        true
     }
 
     pub(crate) fn len(&self) -> usize {

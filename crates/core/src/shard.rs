@@ -21,6 +21,7 @@ mod held;
 mod lifetime;
 mod logged;
 mod moves;
+mod nodes;
 mod outbox;
 mod outlet;
 mod paging;
@@ -74,6 +75,7 @@ use parked::is_checked_in_slices;
 use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_wire::packet::Packet;
 use weir_wire::{Frame, PacketKind, ReasonCode, Version};
@@ -115,9 +117,20 @@ impl Shard {
     /// Shard `id` of `shards`. All shards of a broker share `seed`, which keeps hashes from being
     /// guessed and says which shard owns which client.
     pub fn new(id: ShardId, shards: u16, settings: impl Into<Settings>, seed: u64) -> Self {
+        Self::of_node(id, 0..shards, settings, seed)
+    }
+
+    /// Shard `id` of a node that has these shards, among other nodes that share `seed` too.
+    pub fn of_node(
+        id: ShardId,
+        node: Range<u16>,
+        settings: impl Into<Settings>,
+        seed: u64,
+    ) -> Self {
         let Settings { limits, features, share } = settings.into();
+        let shards = node.end;
         Self {
-            place: Place::new(id, shards, seed),
+            place: Place::new(id, node, seed),
             connections: Connections::default(),
             clients: Clients::new(id, seed),
             arriving: BTreeMap::new(),
@@ -286,6 +299,10 @@ impl Shard {
     /// A letter from another shard.
     pub fn mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
+        if !self.place.has(from) {
+            // Of a node that is lost.
+            return self.stats.letters_late += 1;
+        }
         if let Some(freeze) = &mut self.freeze
             && mail.is_work()
         {
@@ -345,6 +362,10 @@ impl Shard {
             Mail::MovedRetained { messages } => self.on_moved_retained(messages),
             Mail::Thaw => self.on_thaw(from, now, sink),
             Mail::Thawed => self.on_thawed(now, sink),
+            Mail::Copy { message, version, number } => {
+                self.on_copy(from, message, (version, number), now, sink);
+            }
+            Mail::Listed { received } => self.on_listed(from, &received, now, sink),
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);

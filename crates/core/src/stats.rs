@@ -116,6 +116,8 @@ pub struct Stats {
     /// Answers of another shard or of an authentication that came too late: whoever waited for them
     /// was gone.
     pub answers_late: u64,
+    /// Letters from shards of a node that is lost.
+    pub letters_late: u64,
     /// Records written into the log.
     pub records_logged: u64,
     /// Answers that wait for the log, now.
@@ -188,6 +190,7 @@ impl Stats {
             filters,
             awaited,
             answers_late,
+            letters_late,
             shapes_refused,
             sessions_refused,
             records_logged,

@@ -22,4 +22,4 @@ mod world;
 pub use finding::{Checker, Finding};
 pub use plant::{PLANTS, Plant};
 pub use run::{Crashes, Outcome, Run};
-pub use world::World;
+pub use world::{Size, World};

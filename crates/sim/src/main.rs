@@ -5,7 +5,7 @@ use clap::Parser;
 use std::ops::Range;
 use std::process::ExitCode;
 use weir_core::Stats;
-use weir_sim::{Crashes, PLANTS, Plant, Run};
+use weir_sim::{Crashes, PLANTS, Plant, Run, Size};
 
 /// Simulates the broker's core, and checks what it does.
 #[derive(Debug, Parser)]
@@ -20,8 +20,11 @@ struct Options {
     /// Steps of a run
     #[arg(long, default_value_t = 2000)]
     steps: usize,
-    /// Shards of the broker
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Nodes of the cluster; one is a broker for itself
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    nodes: u16,
+    /// Shards of each
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     shards: u16,
     /// Stop after this step, before anything is drained or ended
     #[arg(long)]
@@ -127,7 +130,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let run = Run {
             seed,
             steps: options.steps,
-            shards: options.shards,
+            size: Size { nodes: options.nodes, shards: options.shards },
             until: options.until,
             plant,
             crashes: options.crashes.into(),
@@ -163,6 +166,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     }
     println!("{totals:?}");
-    println!("{all} seeds, {} shards, {} steps: {failed} failed", options.shards, options.steps);
+    let Options { nodes, shards, steps, .. } = options;
+    println!("{all} seeds, {nodes} nodes of {shards} shards, {steps} steps: {failed} failed");
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

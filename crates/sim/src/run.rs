@@ -3,7 +3,7 @@
 use crate::chance::Chance;
 use crate::finding::{Checker, Finding};
 use crate::plant::Plant;
-use crate::world::World;
+use crate::world::{Size, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::Stats;
 
@@ -17,8 +17,8 @@ pub struct Run {
     pub seed: u64,
     /// Steps until the end.
     pub steps: usize,
-    /// Shards of the broker.
-    pub shards: u16,
+    /// Nodes, and shards of each.
+    pub size: Size,
     /// Stop before the end, after this step.
     pub until: Option<usize>,
     /// A fault that the host commits.
@@ -81,7 +81,7 @@ impl Run {
     pub fn run(&self) -> Outcome {
         let mut world = World::new(
             self.seed,
-            self.shards,
+            self.size,
             self.plant,
             self.crashes.are_in(self.seed),
             self.is_printed,

@@ -8,6 +8,7 @@ mod host;
 mod journal;
 mod line;
 mod moves;
+mod nodes;
 mod pages;
 mod pressure;
 mod sink;
@@ -23,6 +24,7 @@ use door::Question;
 use journal::Journal;
 use line::Line;
 use moves::Moves;
+pub use nodes::Size;
 use pages::Pages;
 use pressure::Pressure;
 use sink::Letter;
@@ -79,6 +81,7 @@ pub struct World {
     /// What one input may cost a shard.
     steps_max: u64,
     settings: Settings,
+    size: Size,
 }
 
 /// The connections of one shard, by the key it knows them by.
@@ -95,11 +98,12 @@ impl World {
     /// The start of a run: what the shards are like hangs on the seed as well.
     pub fn new(
         seed: u64,
-        shards: u16,
+        size: Size,
         plant: Option<Plant>,
         crashes: bool,
         is_printed: bool,
     ) -> Self {
+        let (shards, crashes) = (size.shards_in_all(), crashes && size.nodes == 1);
         let mut chance = Chance::new(seed, 0);
         let mut settings = settings(&mut chance);
         let pages = Pages::new(crashes, seed);
@@ -111,7 +115,7 @@ impl World {
         }
         let input_steps_max = settings.limits.input_steps_max;
         let mut trace = Trace::new(is_printed);
-        trace.add(format_args!("seed {seed}, {shards} shards, {settings:?}"));
+        trace.add(format_args!("seed {seed}, {size:?}, {settings:?}"));
         let is_one_packet = settings.limits.queue_full_connected == WhenConnected::RefusePublisher
             || settings.limits.queue_full_absent == WhenAbsent::RefusePublisher
             || input_steps_max == FEW_STEPS
@@ -134,7 +138,7 @@ impl World {
             questions: Vec::new(),
             accepted: BTreeSet::new(),
             moves: Moves::new(
-                !crashes && shards > 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
+                !crashes && shards > 1 && size.nodes == 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
                 Partitions::spread(shards, seed),
             ),
             pressure: Pressure::new(seed),
@@ -148,8 +152,12 @@ impl World {
             resend_max: usize::MAX,
             steps_max: u64::from(input_steps_max) * STEPS_FACTOR + LAST_STEPS_MAX,
             settings,
+            size,
         };
         world.make_shards(shards);
+        if size.nodes > 1 {
+            world.join_all();
+        }
         if crashes {
             world.model.is_logged = true;
             world.start(&[]);
@@ -159,8 +167,16 @@ impl World {
 
     /// Shards that hold nothing and know nobody.
     fn make_shards(&mut self, count: u16) {
-        let Self { settings, seed, .. } = self;
-        let make = |id| Shard::new(ShardId(id), count, settings.clone(), *seed);
+        let Self { settings, seed, size, .. } = self;
+        let make = |id| {
+            if size.nodes == 1 {
+                return Shard::new(ShardId(id), count, settings.clone(), *seed);
+            }
+            let node = size.node_of(id);
+            let mut shard = Shard::of_node(ShardId(id), node, settings.clone(), *seed);
+            shard.set_clustered(START.0);
+            shard
+        };
         self.shards = (0..count).map(make).collect();
         self.ports = (0..count).map(|_| Port::default()).collect();
         self.journals = (0..count).map(|_| Journal::default()).collect();

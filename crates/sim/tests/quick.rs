@@ -2,16 +2,18 @@
 //! purpose is found, and every checker finds one.
 
 use std::collections::BTreeSet;
-use weir_sim::{Checker, Crashes, Outcome, PLANTS, Plant, Run};
+use weir_sim::{Checker, Crashes, Outcome, PLANTS, Plant, Run, Size};
 
 const STEPS: usize = 500;
 
+/// One node of so many shards.
 fn run(seed: u64, shards: u16, plant: Option<Plant>) -> Outcome {
     let of_plant = |plant: Plant| {
         if plant.needs_crashes() { Crashes::Always } else { Crashes::Never }
     };
     let crashes = plant.map_or(Crashes::Some, of_plant);
-    Run { seed, steps: STEPS, shards, until: None, plant, crashes, is_printed: false }.run()
+    let size = Size { nodes: 1, shards };
+    Run { seed, steps: STEPS, size, until: None, plant, crashes, is_printed: false }.run()
 }
 
 /// The seed and how to look at it again.
@@ -80,8 +82,8 @@ fn every_fault_that_is_planted_is_found_and_every_checker_finds_one() {
 #[test]
 fn a_run_that_stops_early_has_the_same_beginning() {
     let (plant, crashes) = (None, Crashes::Always);
-    let whole =
-        Run { seed: 3, steps: 200, shards: 4, until: None, plant, crashes, is_printed: true };
+    let size = Size { nodes: 1, shards: 4 };
+    let whole = Run { seed: 3, steps: 200, size, until: None, plant, crashes, is_printed: true };
     let part = Run { until: Some(100), ..whole };
     let (whole, part) = (whole.run().lines, part.run().lines);
     assert!(part.len() > 100 && part.len() < whole.len());

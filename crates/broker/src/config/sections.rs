@@ -75,6 +75,7 @@ pub const SECTIONS: &[Section] = &[
         the log says how many.",
     ),
     restart("kafka", "Each has a thread, and connections to the brokers of its cluster."),
+    restart("cluster", "The node has its place, and the others know its shards."),
     live("sys", "At once. Figures that are not published any more are taken back."),
     restart("control", "It is served already, and maybe to whoever asks for the reload."),
     secret("control.token", "The next request."),

@@ -312,6 +312,12 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("answers_late", "")],
     ),
     family(
+        "weir_letters_late",
+        Counter,
+        "Letters of a node of the cluster that is lost.",
+        &[("letters_late", "")],
+    ),
+    family(
         "weir_control_answers_dropped",
         Counter,
         "Answers that found no room on their way to the control thread.",

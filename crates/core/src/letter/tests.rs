@@ -97,6 +97,12 @@ fn of_retained() -> impl Strategy<Value = Mail> {
             Mail::RetainedPage(RetainedPage { messages, next, received, ticket })
         }),
         vec(message(), 0..3).prop_map(|messages| Mail::MovedRetained { messages }),
+        (message(), any::<(u64, u16)>(), option::of(any::<u64>())).prop_map(
+            |(message, (count, node), number)| {
+                Mail::Copy { message, version: Version { count, node }, number }
+            }
+        ),
+        numbers().prop_map(|received| Mail::Listed { received }),
     ]
 }
 

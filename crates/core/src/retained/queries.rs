@@ -29,6 +29,15 @@ impl Queries {
         self.held.push((from, query));
     }
 
+    /// A shard is gone: what it may have published does not come any more.
+    pub(crate) fn forget(&mut self, shard: ShardId) {
+        for (_, query) in &mut self.held {
+            if let Some(needed) = query.needed.get_mut(usize::from(shard.0)) {
+                *needed = 0;
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()

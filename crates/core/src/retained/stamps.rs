@@ -11,10 +11,9 @@ use crate::keys::{Origin, ShardId, Stamp};
 #[derive(Debug)]
 pub(crate) struct Stamps {
     own: usize,
-    shards: usize,
     /// The last of each publishing shard for each owner that this shard knows to have been
     /// published: a row of owners for each publisher.
-    known: Vec<u64>,
+    known: Vec<Vec<u64>>,
     /// The highest of each row.
     seen: Vec<u64>,
     /// The last of each publishing shard that came to this shard as their owner.
@@ -26,11 +25,38 @@ impl Stamps {
         let shards = usize::from(shards);
         Self {
             own: usize::from(own.0),
-            shards,
-            known: vec![0; shards * shards],
+            known: vec![vec![0; shards]; shards],
             seen: vec![0; shards],
             received: vec![0; shards],
         }
+    }
+
+    /// There are more shards.
+    pub(crate) fn grow(&mut self, shards: usize) {
+        if self.seen.len() < shards {
+            self.known.resize(shards, Vec::new());
+            self.known.iter_mut().for_each(|owners| owners.resize(shards, 0));
+            self.seen.resize(shards, 0);
+            self.received.resize(shards, 0);
+        }
+    }
+
+    /// Numbers of this shard are higher than `number`: than all that it gave before it was started.
+    pub(crate) fn go_on_from(&mut self, number: u64) {
+        self.seen[self.own] = number.max(self.seen[self.own]);
+    }
+
+    /// A shard is gone: nobody waits for what it may have published. Its numbers go on behind those
+    /// that were seen.
+    pub(crate) fn forget(&mut self, shard: ShardId) {
+        let at = usize::from(shard.0);
+        self.known[at].fill(0);
+        self.known.iter_mut().for_each(|owners| owners[at] = 0);
+    }
+
+    /// A shard of another node may be named that has not been here.
+    pub(crate) fn has(&self, shard: ShardId) -> bool {
+        usize::from(shard.0) < self.seen.len()
     }
 
     /// Numbers a message of this shard for `owner`, which is told before anybody else.
@@ -49,29 +75,26 @@ impl Stamps {
 
     /// A shard said what it [has sent](Stamps::sent).
     pub(crate) fn saw_sent(&mut self, publisher: ShardId, sent: &[u64]) {
-        for (owner, &number) in sent.iter().enumerate() {
+        for (owner, &number) in sent.iter().enumerate().take(self.seen.len()) {
             self.know(usize::from(publisher.0), owner, number);
         }
     }
 
     fn know(&mut self, publisher: usize, owner: usize, number: u64) {
-        let known = &mut self.known[publisher * self.shards + owner];
+        let known = &mut self.known[publisher][owner];
         *known = number.max(*known);
         self.seen[publisher] = number.max(self.seen[publisher]);
     }
 
     /// The last message of this shard for each owner.
     pub(crate) fn sent(&self) -> &[u64] {
-        let row = self.own * self.shards;
-        &self.known[row..row + self.shards]
+        &self.known[self.own]
     }
 
     /// The last known message of each shard for `owner`: what it has to have received before its
     /// answer is as new as what has been seen here.
     pub(crate) fn needed(&self, owner: ShardId) -> Box<[u64]> {
-        (0..self.shards)
-            .map(|shard| self.known[shard * self.shards + usize::from(owner.0)])
-            .collect()
+        self.known.iter().map(|owners| owners[usize::from(owner.0)]).collect()
     }
 
     /// The last known message of each shard.
@@ -84,6 +107,13 @@ impl Stamps {
     pub(crate) fn receive(&mut self, stamp: Stamp) {
         let received = &mut self.received[usize::from(stamp.shard.0)];
         *received = stamp.number.max(*received);
+    }
+
+    /// All that another owner of the same topics had received has come from it.
+    pub(crate) fn receive_all(&mut self, received: &[u64]) {
+        for (mine, &number) in self.received.iter_mut().zip(received) {
+            *mine = number.max(*mine);
+        }
     }
 
     pub(crate) fn received(&self) -> Box<[u64]> {

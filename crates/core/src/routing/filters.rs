@@ -4,7 +4,7 @@ use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
 use crate::few::Few;
 use crate::keys::{Origin, SessionKey};
-use crate::mail::GroupPick;
+use crate::mail::{GroupPick, Mail};
 use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
@@ -13,6 +13,7 @@ use crate::routing::records::Records;
 use crate::routing::shape::hash;
 use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
+use crate::shard_set::ShardSet;
 use crate::shares::Part;
 use crate::text::Text;
 use crate::{ShardId, SharePolicy, shrink};
@@ -146,6 +147,17 @@ pub(crate) enum News {
     Member(Arc<str>, u64),
 }
 
+impl News {
+    /// What another shard is told of what was gained. `packet_bytes_max` is what the member's client
+    /// takes, if it is connected.
+    pub(crate) fn into_mail(self, packet_bytes_max: Option<u32>, number: u64) -> Mail {
+        match self {
+            Self::Interest(filter) => Mail::Interest { filter, number },
+            Self::Member(share, member) => Mail::Joined { share, member, packet_bytes_max, number },
+        }
+    }
+}
+
 /// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each
 /// shape that there is.
 #[derive(Debug)]
@@ -158,6 +170,8 @@ pub(crate) struct Filters {
     hasher: FixedState,
     /// There are other shards to tell.
     has_others: bool,
+    /// Shards that are gone, and whose traces have not all been found yet.
+    pub(crate) gone: ShardSet,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
     /// How groups choose that begin from now on.
@@ -175,10 +189,66 @@ impl Filters {
             wildcards: Wildcards::new(seed),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
+            gone: ShardSet::default(),
             rounds: 0,
             share,
             chance: Chance::new(mix(seed.wrapping_add(u64::from(id.0)))),
         }
+    }
+
+    /// There may be other shards to tell.
+    pub(crate) fn set_others(&mut self) {
+        self.has_others = true;
+    }
+
+    /// No filter is at such a place, or behind it.
+    pub(crate) fn end(&self) -> usize {
+        self.filters.end()
+    }
+
+    /// The place behind `at` to look at next.
+    pub(crate) fn behind(&self, at: usize) -> usize {
+        self.filters.skip_empty_page(at)
+    }
+
+    /// What another shard is to know of the filter at a place, with the session of each member.
+    pub(crate) fn news_at(&self, at: usize) -> Vec<(News, Option<SessionKey>)> {
+        let Some(filter) = self.filters.get(at) else { return Vec::new() };
+        let interest =
+            filter.is_wanted_here().then(|| (News::Interest((*filter.text).into()), None));
+        let members = filter.groups().flat_map(|group| {
+            let news = |member: &Member| News::Member(Arc::clone(&group.share), member.id);
+            group.members.iter().map(move |member| (news(member), Some(member.subscriber.session)))
+        });
+        interest.into_iter().chain(members).collect()
+    }
+
+    /// Nobody of the shards that are gone gets what the filter at a place finds.
+    pub(crate) fn forget_at(&mut self, at: usize) {
+        let id = FilterId(at as u32);
+        if self.filters.get(at).is_none_or(|filter| filter.cold.is_none()) {
+            return;
+        }
+        self.leave_gone(id);
+        let cold = self.filters[at].cold.as_ref();
+        let groups: Vec<usize> =
+            cold.into_iter().flat_map(|cold| &cold.groups).map(|(group, _)| group).collect();
+        for group in groups {
+            self.drop_group_if_empty(id, group);
+        }
+        self.drop_if_unused(id);
+    }
+
+    /// The same for whoever is about to choose among the members of its groups.
+    pub(crate) fn leave_gone(&mut self, id: FilterId) {
+        let Self { filters, gone, .. } = self;
+        if gone.is_empty() {
+            return;
+        }
+        filters[id.at()].change_cold(|cold| {
+            cold.shards.retain(|&shard| !gone.contains(shard));
+            cold.groups.iter_mut().for_each(|(_, group)| group.leave_all(gone));
+        });
     }
 
     /// The next round of letters, of one SUBSCRIBE.
@@ -214,6 +284,7 @@ impl Filters {
         standing: impl Fn(&Subscriber) -> Standing,
         picks: &mut Picks,
     ) {
+        self.leave_gone(id);
         let Self { filters, conditions, hasher, chance, .. } = self;
         let Some(cold) = &mut filters[id.at()].cold else { return };
         for (_, group) in &mut cold.groups {
@@ -241,6 +312,7 @@ impl Filters {
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
         let (id, name) = self.share(&pick.share)?;
+        self.leave_gone(id);
         let Self { filters, conditions, chance, .. } = self;
         let group = filters[id.at()].group_of_name(name)?;
         if let Some(condition) = group.condition

@@ -4,6 +4,7 @@ use crate::ShardId;
 use crate::conditions::{Charges, ConditionId, Holder};
 use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
+use crate::shard_set::ShardSet;
 use crate::share::ShareStrategy;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -95,6 +96,11 @@ impl Group {
 
     pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
         self.remote.retain(|remote| (remote.shard, remote.id) != (shard, id));
+    }
+
+    /// Shards are gone, with their members.
+    pub(crate) fn leave_all(&mut self, gone: &ShardSet) {
+        self.remote.retain(|remote| !gone.contains(remote.shard));
     }
 
     /// Notes what a member of another shard takes; nothing while it is absent.

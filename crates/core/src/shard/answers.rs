@@ -240,7 +240,7 @@ impl Shard {
             Reply::Retained { from, ticket, refused } => {
                 sink.mail(from, Mail::Retained { ticket, refused });
             }
-            Reply::Letters(letters) => self.send_letters(*letters, sink),
+            Reply::Letters(letters) => self.send_letters(*letters, now, sink),
             Reply::Ack(_)
             | Reply::Packet(_)
             | Reply::Publish(_)

@@ -20,9 +20,6 @@ use crate::partitions::Partition;
 use crate::sink::{Notice, Sink};
 use std::collections::BTreeSet;
 
-/// The shard that leads every freeze.
-const LEADER: ShardId = ShardId(0);
-
 /// Why a partition is not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotMoved {
@@ -32,8 +29,10 @@ pub enum NotMoved {
     UnknownShard,
     /// The shard holds it already.
     IsThere,
-    /// Only shard 0 moves partitions.
+    /// Only the first shard moves partitions.
     NotLeader,
+    /// Other nodes have it that partitions of topics stay where they are.
+    Clustered,
     /// A log is kept: a session is in that of its shard, and does not change it yet.
     Logged,
 }
@@ -83,7 +82,7 @@ impl Freeze {
 
 impl Shard {
     /// Moves a partition to another shard, with the sessions of its clients and the retained
-    /// messages of its topics. Shard 0 is asked, and says [`Notice::Moved`] when it is done.
+    /// messages of its topics. The first shard is asked, and says [`Notice::Moved`] when it is done.
     ///
     /// # Errors
     /// Why not.
@@ -95,9 +94,10 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Result<(), NotMoved> {
         match () {
-            () if self.place.id != LEADER => return Err(NotMoved::NotLeader),
+            () if self.place.id != self.place.leader() => return Err(NotMoved::NotLeader),
             () if self.log.is_on() => return Err(NotMoved::Logged),
-            () if to.0 >= self.place.shards => return Err(NotMoved::UnknownShard),
+            () if self.retained.is_clustered() => return Err(NotMoved::Clustered),
+            () if !self.place.node.contains(&to.0) => return Err(NotMoved::UnknownShard),
             () if self.place.partitions.holder(partition) == to => return Err(NotMoved::IsThere),
             () if self.freeze.is_some() => return Err(NotMoved::UnderWay),
             () => {}
@@ -176,17 +176,19 @@ impl Shard {
         let Some(freeze) = &mut self.freeze else { return };
         if !freeze.is_marked && is_at_rest {
             (freeze.is_marked, freeze.is_busy) = (true, false);
-            for shard in self.place.others() {
+            for shard in self.place.neighbors() {
                 sink.mail(shard, Mail::Marker { round: freeze.round });
             }
         }
-        if freeze.is_marked && !freeze.is_reported && freeze.markers == self.place.shards - 1 {
+        let others = self.place.node.len() - 1;
+        if freeze.is_marked && !freeze.is_reported && usize::from(freeze.markers) == others {
             freeze.is_reported = true;
             let is_busy = freeze.is_busy;
-            if self.place.id == LEADER {
+            let leader = self.place.leader();
+            if self.place.id == leader {
                 self.on_rested(is_busy, now, sink);
             } else {
-                sink.mail(LEADER, Mail::Rested { is_busy });
+                sink.mail(leader, Mail::Rested { is_busy });
             }
         }
     }
@@ -197,20 +199,20 @@ impl Shard {
         let Some(lead) = &mut freeze.lead else { return };
         lead.answers += 1;
         lead.is_busy |= is_busy;
-        if lead.answers < self.place.shards {
+        if usize::from(lead.answers) < self.place.node.len() {
             return;
         }
         lead.answers = 0;
         let is_quiet = !std::mem::take(&mut lead.is_busy);
         let (partition, to) = (lead.partition, lead.to);
         if is_quiet && lead.is_moved {
-            return self.place.others().for_each(|shard| sink.mail(shard, Mail::Thaw));
+            return self.place.neighbors().for_each(|shard| sink.mail(shard, Mail::Thaw));
         }
         let is_move_due = is_quiet && !std::mem::replace(&mut lead.is_moved, is_quiet);
         let round = freeze.round + 1;
         freeze.next_round(round);
         if is_move_due {
-            for shard in self.place.others() {
+            for shard in self.place.neighbors() {
                 sink.mail(shard, Mail::Move { partition, to });
             }
             self.on_move(partition, to, now);
@@ -232,11 +234,11 @@ impl Shard {
 
     /// A shard has thawed. The one that leads is the last.
     pub(super) fn on_thawed(&mut self, now: Micros, sink: &mut impl Sink) {
-        let others = self.place.shards - 1;
+        let others = self.place.node.len() - 1;
         let Some(freeze) = &mut self.freeze else { return };
         let Some(lead) = &mut freeze.lead else { return };
         lead.answers += 1;
-        if lead.answers == others {
+        if usize::from(lead.answers) == others {
             let (partition, to) = (lead.partition, lead.to);
             self.thaw(now, sink);
             sink.notice(Notice::Moved { partition, to });

@@ -11,7 +11,9 @@ use crate::keys::{Micros, SessionKey};
 use crate::mail::{GroupPick, Mail};
 use crate::message::Delivery;
 use crate::outbox::MailTarget;
+use crate::own::is_brokers_own;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
+use crate::shard_set::ShardSet;
 use crate::sink::{Notice, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -103,7 +105,7 @@ impl Shard {
         delivery: &mut Delivery<'_>,
         sink: &mut impl Sink,
     ) {
-        for shard in self.place.others() {
+        for shard in self.told_of(delivery.topic) {
             let has_shard = |&id: &FilterId| self.filters.get(id).has_shard(shard);
             let to_subscribers = to_subscribers && self.matched.filters.iter().any(has_shard);
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
@@ -118,6 +120,14 @@ impl Shard {
                 sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
             }
         }
+    }
+
+    /// The shards that a message may be for: what the broker says of itself is for its own node's.
+    fn told_of(&self, topic: &str) -> ShardSet {
+        if self.place.has_nodes() && is_brokers_own(topic) {
+            return self.place.neighbors();
+        }
+        self.place.others()
     }
 
     /// Tells the other shards what the client takes, if it is connected, for each group it is a

@@ -160,12 +160,17 @@ impl Shard {
     }
 
     /// The commit is done that letters waited for.
-    pub(super) fn send_letters(&mut self, letters: Letters, sink: &mut impl Sink) {
+    pub(super) fn send_letters(&mut self, letters: Letters, now: Micros, sink: &mut impl Sink) {
         let Letters { message, targets, number: mailed, publisher, ack } = letters;
         self.outbox.end_wait(publisher);
         for target in targets {
             // If nobody waits any more, nobody can be told of a refusal.
             let ack = ack.filter(|&ack| self.answers.get(ack).is_some());
+            if !self.place.has(target.shard) {
+                // Of a node that is lost.
+                ack.into_iter().for_each(|ack| self.met(ack, now, sink));
+                continue;
+            }
             let number = ack.map(|ack| {
                 let number = self.answers.receipts.number(target.shard);
                 self.answers.receipts.wait(target.shard, number, ack);

@@ -45,8 +45,15 @@ impl Shard {
         let owner = self.place.owner(delivery.topic);
         delivery.stamp = Some(self.retained.stamps.next(owner, origin));
         let message = Arc::clone(delivery.shared());
+        if let Some(stamp) = delivery.stamp {
+            // It comes to them by way of this node's owner.
+            let Self { place, retained, .. } = self;
+            let elsewhere = place.owners_elsewhere(delivery.topic);
+            elsewhere.for_each(|owner| retained.stamps.saw(stamp, owner));
+        }
         if owner == self.place.id {
-            return self.keep(message, sink).map_or_else(Kept::No, |()| Kept::Yes);
+            let kept = self.keep(message, publisher.is_some(), sink);
+            return kept.map_or_else(Kept::No, |()| Kept::Yes);
         }
         let ticket = publisher.map(|(conn, session, packet_id)| {
             let retained = Some(Arc::clone(&message));
@@ -69,23 +76,39 @@ impl Shard {
         }
     }
 
-    /// Changes this shard's own store, and logs the change. Whoever published the message waits for
-    /// that as for all that its request logged.
-    fn keep(&mut self, message: Arc<Message>, sink: &mut impl Sink) -> Result<(), NotRetained> {
-        let is_logged = self.log.is_on() && !is_brokers_own(&message.topic);
-        let to_log = is_logged.then(|| Arc::clone(&message));
+    /// Changes this shard's own store, and logs the change; other nodes are to do the same. Whoever
+    /// published the message waits for all that, if it `is_awaited`.
+    fn keep(
+        &mut self,
+        message: Arc<Message>,
+        is_awaited: bool,
+        sink: &mut impl Sink,
+    ) -> Result<(), NotRetained> {
+        let kept = Arc::clone(&message);
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         let is_changed = result?;
-        match to_log {
-            Some(message) if is_changed => {
-                self.log.append(&retained_record(&message), sink);
-            }
-            // It may be another message's record that has cleared the topic.
-            Some(_) => self.log.rely_on_all(),
-            None => {}
-        }
+        self.log_kept(&kept, is_changed, sink);
+        self.copy_elsewhere(&kept, is_awaited, sink);
         Ok(())
+    }
+
+    /// This shard's own store is as the message says.
+    pub(super) fn log_kept(
+        &mut self,
+        message: &Arc<Message>,
+        is_changed: bool,
+        sink: &mut impl Sink,
+    ) {
+        if !self.log.is_on() || is_brokers_own(&message.topic) {
+            return;
+        }
+        if is_changed {
+            self.log.append(&retained_record(message), sink);
+        } else {
+            // It may be another message's record that has cleared the topic.
+            self.log.rely_on_all();
+        }
     }
 
     /// A message of another shard for a topic of this one's.
@@ -98,7 +121,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.begin_answer();
-        let refused = self.keep(message, sink).err();
+        let refused = self.keep(message, ticket.is_some(), sink).err();
         match ticket {
             // What it recorded is to outlive a crash before the publisher hears of it.
             Some(ticket) if self.must_wait() => {

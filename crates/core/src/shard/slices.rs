@@ -5,11 +5,13 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
+use super::nodes::{Forget, List};
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::partitions::Partition;
 use crate::routing::News;
 use crate::sink::Sink;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// How many times the steps of other work the packets of one input may cost: nearly all are
 /// published messages, and stopping between them has its price.
@@ -49,6 +51,10 @@ pub(super) enum Work {
     Log,
     /// What is to be logged anew.
     Base,
+    /// What another node is told of all that is here.
+    List(Box<List>),
+    /// What is to be forgotten of another node.
+    Forget(Box<Forget>),
 }
 
 /// A way through all that a shard has, for a partition that moves to `to`.
@@ -115,6 +121,12 @@ impl Slices {
         self.waiting.push_back(work);
     }
 
+    /// What is to be forgotten of a node has been.
+    pub(super) fn drop_forgetting(&mut self, node: &Range<u16>) {
+        let is_it = |work: &Work| matches!(work, Work::Forget(forget) if forget.is_of(node));
+        self.waiting.retain(|work| !is_it(work));
+    }
+
     /// When something goes on.
     pub(super) fn next(&self) -> Option<Micros> {
         (!self.waiting.is_empty()).then_some(self.at)
@@ -150,6 +162,8 @@ impl Shard {
                     self.answer_logged(now, sink);
                 }
                 Work::Base => self.base_in_turn(now, sink),
+                Work::List(list) => self.go_on_listing(list, now, sink),
+                Work::Forget(forget) => self.go_on_forgetting(forget, now),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.

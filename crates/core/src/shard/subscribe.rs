@@ -164,17 +164,11 @@ impl Shard {
         packet_bytes_max: Option<u32>,
         sink: &mut impl Sink,
     ) {
-        self.slices.add((all_news.len() * (usize::from(self.place.shards) - 1)) as u64);
+        self.slices.add((all_news.len() * self.place.others().len()) as u64);
         for shard in self.place.others() {
             for news in all_news {
                 let number = self.answers.mailed(shard);
-                let mail = match news.clone() {
-                    News::Interest(filter) => Mail::Interest { filter, number },
-                    News::Member(share, member) => {
-                        Mail::Joined { share, member, packet_bytes_max, number }
-                    }
-                };
-                sink.mail(shard, mail);
+                sink.mail(shard, news.clone().into_mail(packet_bytes_max, number));
             }
         }
     }
@@ -203,8 +197,8 @@ impl Shard {
         if let Some(reason) = self.unsupported(filter, common.subscription_id) {
             return Err(reason.into());
         }
-        // Every shard keeps the text of the filter.
-        self.keeps(text.len() * usize::from(self.place.shards), sink);
+        // Every shard of this node keeps the text of the filter.
+        self.keeps(text.len() * self.place.node.len(), sink);
         let session = &self.clients[key];
         let records = session.subscriptions();
         let is_full = records.len() >= self.bounds.limits.subscriptions_max as usize;

@@ -74,15 +74,38 @@ fn has_arrived(model: &Model, session: SessionNo, message: MessageNo, after: Opt
     })
 }
 
-/// What a fresh subscriber to everything got is what is retained.
-pub fn fresh(model: &mut Model, probe: ClientNo, filters: &[&str]) {
-    let Some(&session) = model.alive.get(&probe) else {
-        return model.fail(Checker::Retained, "the fresh subscriber is not there".into());
-    };
-    let mut got: BTreeMap<&str, Vec<MessageNo>> = BTreeMap::new();
-    for arrival in model.recent.arrivals.iter().filter(|arrival| arrival.session == session) {
+/// What a client got, by topic.
+pub type Got = BTreeMap<&'static str, Vec<MessageNo>>;
+
+/// What a fresh subscriber got.
+pub fn got(model: &Model, probe: ClientNo) -> Got {
+    let mut got = Got::new();
+    let session = model.alive.get(&probe);
+    for arrival in model.recent.arrivals.iter().filter(|it| Some(&it.session) == session) {
         got.entry(model.message(arrival.message).topic).or_default().push(arrival.message);
     }
+    got
+}
+
+/// A fresh subscriber on another node got the same, but for what expires meanwhile.
+pub fn same(model: &mut Model, first: &Got, probe: ClientNo) {
+    let other = got(model, probe);
+    for &topic in topics::TOPICS {
+        let is_lasting = |retain: &Retain| retain.topic != topic || retain.expires_at.is_none();
+        let (one, another) = (first.get(topic), other.get(topic));
+        if one != another && model.candidates().iter().all(is_lasting) {
+            let what = format!("{topic}: one node has {one:?}, another {another:?}");
+            model.fail(Checker::Retained, what);
+        }
+    }
+}
+
+/// What a fresh subscriber to everything got is what is retained.
+pub fn fresh(model: &mut Model, probe: ClientNo, filters: &[&str]) {
+    if !model.alive.contains_key(&probe) {
+        return model.fail(Checker::Retained, "the fresh subscriber is not there".into());
+    }
+    let got = got(model, probe);
     let candidates = model.candidates();
     for &topic in topics::TOPICS {
         if !filters.iter().any(|filter| topics::matches(filter, topic)) {

@@ -319,7 +319,7 @@ impl World {
         self.trace.add(format_args!("client {} connects as {}, {ask:?}", number.0, conn.0));
         self.lines.push(line);
         self.clients[number.0].connects(conn, ask.is_clean, ask.expiry_s);
-        let shard = self.chance.below(self.shards.len());
+        let shard = self.shard_for(number);
         self.open(shard, conn);
     }
 

@@ -165,6 +165,12 @@ impl World {
             return;
         }
         self.probe();
+        let first = check::retained::got(&self.model, self.last_probe());
+        for _ in 1..self.size.nodes {
+            self.dismiss_probe();
+            self.probe();
+            check::retained::same(&mut self.model, &first, self.last_probe());
+        }
         for at in 0..self.clients.len() {
             if self.clients[at].is_connected && self.clients[at].is_waiting() {
                 let what = format!("client {at} waits for an acknowledgement");
@@ -181,7 +187,7 @@ impl World {
         self.keep_no_older_books();
     }
 
-    /// A fresh subscriber asks for everything that is retained.
+    /// A fresh subscriber asks for everything that is retained; the next one does so on the next node.
     fn probe(&mut self) {
         let filters = ["#", "$own/#"];
         let number = self.add_probe();
@@ -204,8 +210,12 @@ impl World {
         number
     }
 
+    fn last_probe(&self) -> ClientNo {
+        ClientNo(CLIENTS + self.probes - 1)
+    }
+
     fn dismiss_probe(&mut self) {
-        let number = ClientNo(CLIENTS + self.probes - 1);
+        let number = self.last_probe();
         self.send_disconnect(number, ReasonCode::Success, &PropertiesBuf::new(), 0);
         self.carry_until_quiet();
     }

@@ -1,0 +1,246 @@
+//! A node's membership: what it asks etcd, and what it is told.
+
+use super::ClusterConfig;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+use weir_cluster::{
+    Ask, BadSettings, Cas, Event, Members, MembersSettings, MembersSink, Node, Revision, Said,
+    Ticket, Times,
+};
+use weir_core::{Mail, Micros};
+use weir_etcd::{Etcd, EtcdSettings, StartError};
+use weir_reactor::{Waker, now_us};
+
+/// How long a start waits for its place: another node may keep its name until a lease has ended.
+const PLACE_MAX: Duration = Duration::from_secs(60);
+
+/// After how long it says what it waits for.
+const SAY_AFTER: Duration = Duration::from_secs(3);
+
+/// Tickets of what is asked beside the membership.
+const OWN_TICKETS: u64 = 1 << 63;
+
+/// Why there is no membership.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlace {
+    /// The settings.
+    #[error("cluster: {0}")]
+    Settings(#[from] BadSettings),
+    /// The settings of etcd, or no thread for it.
+    #[error("cluster.etcd: {0}")]
+    Etcd(#[from] StartError),
+    /// Nobody gave it one.
+    #[error(
+        "this node got no place in the cluster within {} s: look whether etcd answers at the addresses \
+         of cluster.etcd, and whether another node has this name", PLACE_MAX.as_secs()
+    )]
+    Late,
+}
+
+/// The membership of this node, and the thread that asks etcd for it.
+pub(crate) struct Membership {
+    members: Members,
+    etcd: Etcd,
+}
+
+/// Where a membership's questions and events go.
+struct Desk<'a> {
+    etcd: &'a Etcd,
+    events: Vec<Event>,
+}
+
+impl MembersSink for Desk<'_> {
+    fn ask(&mut self, ticket: Ticket, ask: Ask) {
+        // Without an answer it asks again.
+        let _ = self.etcd.ask(ticket, ask);
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+/// A membership that has begun.
+pub(crate) struct Seated {
+    pub(crate) membership: Membership,
+    pub(crate) node: Node,
+    /// What all nodes' hashes begin with.
+    pub(crate) seed: u64,
+}
+
+impl Membership {
+    /// Takes a place, and waits until it has one. `waker` is used when there is something to
+    /// [`Membership::hear`].
+    pub(crate) fn take(
+        config: &ClusterConfig,
+        shards: u16,
+        waker: Waker,
+    ) -> Result<Seated, NoPlace> {
+        let settings = MembersSettings {
+            cluster: config.name.clone(),
+            name: config.node(),
+            address: config.address().to_owned(),
+            shards,
+            letters: Mail::VERSION.into(),
+            letters_min: Mail::VERSION.into(),
+            times: Times::default(),
+        };
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| StartError::System(error.into()))?;
+        let [seed, proposal] = [0, 8].map(|at| {
+            let part = random[at..at + 8].try_into().unwrap_or_default();
+            u64::from_le_bytes(part)
+        });
+        let members = Members::new(settings, seed)?;
+        let (bell, rings) = sync_channel(1);
+        let wake = move || {
+            let _ = bell.try_send(());
+            waker.wake();
+        };
+        let etcd = EtcdSettings { endpoints: config.etcd.clone(), ..EtcdSettings::default() };
+        let mut membership = Self { members, etcd: Etcd::start(&etcd, wake)? };
+        membership.wait(config, proposal, &rings)
+    }
+
+    /// Until the place and the seed are there.
+    fn wait(
+        mut self,
+        config: &ClusterConfig,
+        proposal: u64,
+        rings: &Receiver<()>,
+    ) -> Result<Seated, NoPlace> {
+        let begun = Instant::now();
+        let mut seed = Seed::new(config, proposal);
+        seed.ask(&self.etcd);
+        let (mut node, mut has_said) = (None, false);
+        while begun.elapsed() < PLACE_MAX {
+            let mut others = Vec::new();
+            for event in self.hear_all(&mut others) {
+                match event {
+                    Event::Seated(seated) => node = Some(seated),
+                    Event::Notice(notice) => tracing::warn!("cluster: {notice}"),
+                    _ => {}
+                }
+            }
+            others.into_iter().for_each(|(ticket, said)| seed.hear(ticket, said, &self.etcd));
+            if let (Some(node), Some(seed)) = (&node, seed.known)
+                && self.members.acts_until().is_some()
+            {
+                return Ok(Seated { node: node.clone(), seed, membership: self });
+            }
+            if begun.elapsed() >= SAY_AFTER && !std::mem::replace(&mut has_said, true) {
+                tracing::info!(etcd = ?config.etcd, "waiting for a place in the cluster");
+            }
+            let due = self.members.poll_timeout().map_or(1_000_000, |due| {
+                due.0.saturating_sub(now_us()).clamp(1_000, 1_000_000)
+            });
+            match rings.recv_timeout(Duration::from_micros(due)) {
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Err(NoPlace::Late)
+    }
+
+    /// Takes what etcd has said, and does what is due. Returns what has happened.
+    pub(crate) fn hear(&mut self) -> Vec<Event> {
+        self.hear_all(&mut Vec::new())
+    }
+
+    fn hear_all(&mut self, others: &mut Vec<(Ticket, Said)>) -> Vec<Event> {
+        let Self { members, etcd } = self;
+        let mut all = Vec::new();
+        while let Some((ticket, said)) = etcd.said() {
+            if ticket.0 >= OWN_TICKETS {
+                others.push((ticket, said));
+                continue;
+            }
+            let mut desk = Desk { etcd, events: Vec::new() };
+            members.handle(ticket, said, Micros(now_us()), &mut desk);
+            all.append(&mut desk.events);
+        }
+        let now = Micros(now_us());
+        if members.poll_timeout().is_some_and(|due| due <= now) {
+            let mut desk = Desk { etcd, events: Vec::new() };
+            members.handle_timeout(now, &mut desk);
+            all.append(&mut desk.events);
+        }
+        all
+    }
+
+    /// When [`Membership::hear`] is due, if nothing is said.
+    pub(crate) fn due(&self) -> Option<Micros> {
+        self.members.poll_timeout()
+    }
+
+    /// Whether this node may act.
+    pub(crate) fn may_act(&self) -> bool {
+        self.members.acts_until().is_some_and(|until| now_us() < until.0)
+    }
+
+    /// This node, while it has its place.
+    pub(crate) fn seat(&self) -> Option<&Node> {
+        self.members.seat()
+    }
+
+    /// The other members.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
+        let own = self.members.seat().map(|seat| seat.place.slot);
+        self.members.nodes().filter(move |node| Some(node.place.slot) != own)
+    }
+
+    /// Gives its place back, so that the others do not wait for it.
+    pub(crate) fn leave(&mut self) {
+        let mut desk = Desk { etcd: &self.etcd, events: Vec::new() };
+        self.members.leave(Micros(now_us()), &mut desk);
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.members.has_left()
+    }
+}
+
+/// The number that the hashes of all nodes begin with: the first node writes it.
+struct Seed {
+    key: String,
+    proposal: u64,
+    tickets: u64,
+    known: Option<u64>,
+}
+
+impl Seed {
+    fn new(config: &ClusterConfig, proposal: u64) -> Self {
+        let key = format!("weir-seed/{}", config.name);
+        Self { key, proposal, tickets: OWN_TICKETS, known: None }
+    }
+
+    fn ask(&mut self, etcd: &Etcd) {
+        self.tickets += 1;
+        let _ = etcd.ask(Ticket(self.tickets), Ask::Get { key: self.key.clone() });
+    }
+
+    fn hear(&mut self, ticket: Ticket, said: Said, etcd: &Etcd) {
+        if ticket.0 != self.tickets || self.known.is_some() {
+            return;
+        }
+        match said {
+            Said::Found { records, .. } => {
+                let text = records.first().and_then(|record| std::str::from_utf8(&record.value).ok());
+                self.known = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+                if self.known.is_none() {
+                    let revision = records.first().map_or(Revision::NONE, |record| record.revision);
+                    self.tickets += 1;
+                    let cas = Cas {
+                        key: self.key.clone(),
+                        value: Some(format!("{:016x}", self.proposal).into_bytes()),
+                        lease: None,
+                        compared: vec![(self.key.clone(), revision)],
+                    };
+                    let _ = etcd.ask(Ticket(self.tickets), Ask::Cas(cas));
+                }
+            }
+            // Written, by this node or another: it is read.
+            _ => self.ask(etcd),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The post: the thread that letters between this node's shards and those of other nodes go by.
+//!
+//! To the shards it is one more thread of their mesh, and to each other node it is a [`Link`] over a
+//! [`Carrier`]. A turn takes what the shards have for others, puts all that is for a node into one
+//! frame, and sends it with one call. Nobody waits for anybody: where a link has no room, letters
+//! stay in their rings, and shards read less of their clients, as they do for each other.
+
+mod delivery;
+mod gate;
+mod member;
+
+use crate::cluster::Membership;
+use crate::letter::{Letter, NodeNews};
+use delivery::Delivery;
+pub(crate) use gate::Gate;
+use member::{Member, Peer};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weir_carrier::{Carrier, Lost, Outlet, Place};
+use weir_cluster::{Event, LinkSettings, Pushed, Slot};
+use weir_core::{Mail, Micros, ShardId, Wall};
+use weir_reactor::{Mailbox, now_us};
+
+/// Letters of each shard that are taken in a turn.
+const LETTERS_MAX: usize = 4_096;
+
+/// Letters that wait for a place in a shard's ring. Over it, other nodes are read no more.
+const UNPOSTED_MAX: usize = 16_384;
+
+/// How long a turn waits while something could not leave.
+const SOON: Micros = Micros(1_000);
+
+/// How long etcd gets to take the place back.
+const LEAVE_MAX: Micros = Micros(1_000_000);
+
+/// What a post is made with.
+pub(crate) struct PostSetup {
+    pub(crate) cluster: Box<str>,
+    pub(crate) own: Slot,
+    /// Names the present membership.
+    pub(crate) incarnation: u64,
+    /// The shards of this node.
+    pub(crate) shards: Range<u16>,
+    /// Between this process' clock and that of the world.
+    pub(crate) wall: Wall,
+}
+
+/// What the thread has beside its carrier.
+pub(crate) struct Post {
+    setup: PostSetup,
+    mailbox: Mailbox<Letter>,
+    membership: Membership,
+    peers: BTreeMap<Slot, Peer>,
+    /// How many shards of other nodes have told each shard of this one all that they have.
+    lists: Vec<usize>,
+    gate: Gate,
+    /// It goes by the members as they were known once.
+    has_followed: bool,
+    /// The shards have been told that this node may not act.
+    is_fenced: bool,
+    /// Letters of shards may be there still.
+    has_letters: bool,
+    is_posted: bool,
+}
+
+impl Post {
+    pub(crate) fn new(
+        setup: PostSetup,
+        mailbox: Mailbox<Letter>,
+        membership: Membership,
+        gate: Gate,
+    ) -> Self {
+        Self {
+            lists: vec![0; setup.shards.len()],
+            setup,
+            mailbox,
+            membership,
+            peers: BTreeMap::new(),
+            gate,
+            has_followed: false,
+            is_fenced: false,
+            has_letters: false,
+            is_posted: true,
+        }
+    }
+
+    /// Carries letters until it is to stop; then gives the node's place back, so that the others go
+    /// on at once.
+    pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {
+        while !stop.load(Ordering::Acquire) {
+            self.follow(carrier);
+            let timeout = self.timeout();
+            carrier.turn(timeout, &mut self)?;
+        }
+        self.membership.leave();
+        let until = Micros(now_us()) + LEAVE_MAX;
+        while !self.membership.has_left() && now_us() < until.0 {
+            self.membership.hear();
+            carrier.turn(Some(Duration::from_micros(SOON.0)), &mut self)?;
+        }
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if self.has_letters || !self.mailbox.fall_asleep() {
+            return Some(Duration::ZERO);
+        }
+        let now = Micros(now_us());
+        let again = (!self.is_posted).then_some(now + SOON);
+        let links = self.peers.values().filter_map(|peer| peer.link.poll_timeout());
+        let due = links.chain(again).chain(self.membership.due()).min()?;
+        Some(Duration::from_micros(due.0.saturating_sub(now.0)))
+    }
+
+    /// Goes by what is known of the members.
+    fn follow(&mut self, carrier: &mut impl Carrier) {
+        let events = self.membership.hear();
+        for event in &events {
+            if let Event::Notice(notice) = event {
+                tracing::warn!("cluster: {notice}");
+            }
+        }
+        if events.is_empty() && self.has_followed && self.membership.may_act() != self.is_fenced {
+            return self.let_in();
+        }
+        self.has_followed = true;
+        let seat = self.membership.seat().filter(|_| self.membership.may_act());
+        let Some(incarnation) = seat.map(|seat| seat.incarnation.0) else {
+            return self.fence(carrier);
+        };
+        let is_other = std::mem::replace(&mut self.setup.incarnation, incarnation) != incarnation;
+        let members: Vec<Member> = self.membership.others().filter_map(Member::of).collect();
+        let gone = |slot: &&Slot| is_other || !members.iter().any(|member| member.slot == **slot);
+        let gone: Vec<Slot> = self.peers.keys().filter(gone).copied().collect();
+        gone.into_iter().for_each(|slot| self.lose(slot, carrier));
+        members.into_iter().for_each(|member| self.meet(member, carrier));
+        self.let_in();
+    }
+
+    /// Clients are let in once the shards know what there is on all other nodes.
+    fn let_in(&mut self) {
+        let others: usize = self.peers.values().map(|peer| peer.member.shards.len()).sum();
+        if self.lists.iter().any(|&lists| lists != others) {
+            return;
+        }
+        self.gate.open();
+        if std::mem::take(&mut self.is_fenced) {
+            tracing::info!("this node is a member of its cluster again");
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Unfenced);
+        }
+    }
+
+    /// This node may not act: its clients are to go where the others are.
+    fn fence(&mut self, carrier: &mut impl Carrier) {
+        if !std::mem::replace(&mut self.is_fenced, true) {
+            tracing::error!("this node has lost the cluster: it ends its connections");
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Fenced);
+        }
+        let all: Vec<Slot> = self.peers.keys().copied().collect();
+        all.into_iter().for_each(|slot| self.lose(slot, carrier));
+    }
+
+    /// A node is a member.
+    fn meet(&mut self, member: Member, carrier: &mut impl Carrier) {
+        if self.peers.get(&member.slot).is_some_and(|peer| peer.member == member) {
+            return;
+        }
+        self.lose(member.slot, carrier);
+        let settings = LinkSettings {
+            cluster: self.setup.cluster.clone(),
+            own: self.setup.own,
+            peer: member.slot,
+            incarnation: self.setup.incarnation,
+            window_bytes: LinkSettings::WINDOW_BYTES,
+            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX,
+        };
+        tracing::info!(node = member.name, address = %member.address, "a node is a member");
+        let place = Place { address: member.address, host: member.host.clone() };
+        carrier.join(member.slot, place);
+        self.peers.insert(member.slot, Peer::new(member, settings));
+    }
+
+    /// A node is not a member any more.
+    fn lose(&mut self, slot: Slot, carrier: &mut impl Carrier) {
+        let Some(peer) = self.peers.remove(&slot) else { return };
+        carrier.leave(slot);
+        if peer.is_here {
+            let shards = &peer.member.shards;
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Lost(shards.clone()));
+        }
+        tracing::warn!(node = peer.member.name, "a node is lost");
+    }
+
+    /// Gives letters of shards to the links.
+    fn take_letters(&mut self) {
+        let has_room = self.peers.values().all(|peer| peer.link.has_room());
+        if !has_room || !self.mailbox.look(LETTERS_MAX) {
+            self.has_letters = false;
+            return;
+        }
+        let Self { setup, mailbox, peers, lists, .. } = self;
+        self.has_letters = mailbox.receive(|_, from, letter| match letter {
+            Letter::Far(to, mail) => {
+                let from = ShardId(setup.shards.start + from as u16);
+                push(peers, (from, to), &mail, setup.wall);
+            }
+            Letter::Lists(count) => lists[from] = count,
+            _ => {}
+        });
+        self.is_posted &= has_room;
+    }
+}
+
+/// Gives a letter to the link of the node that has its receiver, if that is not lost: whoever waits
+/// for it has been told then.
+fn push(
+    peers: &mut BTreeMap<Slot, Peer>,
+    (from, to): (ShardId, ShardId),
+    mail: &Mail,
+    wall: Wall,
+) {
+    let mut all = peers.values_mut();
+    let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return };
+    if peer.link.push(from, to, mail, wall) == Pushed::TooLong {
+        tracing::error!(node = peer.member.name, "a letter is too long for any frame");
+    }
+}
+
+/// Tells all shards of this node.
+fn tell_all(mailbox: &mut Mailbox<Letter>, shards: &Range<u16>, news: impl Fn() -> NodeNews) {
+    (0..shards.len()).for_each(|shard| mailbox.send(shard, Letter::Node(news())));
+}
+
+impl weir_carrier::Post for Post {
+    fn peer_up(&mut self, _out: &mut dyn Outlet, node: Slot) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.link.connected(Micros(now_us()));
+        }
+    }
+
+    fn peer_down(&mut self, _out: &mut dyn Outlet, node: Slot, lost: Lost) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            tracing::warn!(node = peer.member.name, "the connection to a node is lost: {lost}");
+            peer.link.disconnected();
+        }
+    }
+
+    fn received(&mut self, out: &mut dyn Outlet, node: Slot, bytes: &[u8]) -> usize {
+        let Self { setup, mailbox, peers, .. } = self;
+        let Some(peer) = peers.get_mut(&node) else { return bytes.len() };
+        if mailbox.unposted() > UNPOSTED_MAX {
+            out.pause(node);
+            peer.is_paused = true;
+            return 0;
+        }
+        let Peer { link, member, is_here, .. } = peer;
+        let mut delivery = Delivery { mailbox, own: &setup.shards, member, is_here };
+        match link.received(bytes, Micros(now_us()), setup.wall, &mut delivery) {
+            Ok(taken) => taken,
+            Err(error) => {
+                tracing::warn!(node = member.name, "the connection to a node is given up: {error}");
+                out.renew(node);
+                bytes.len()
+            }
+        }
+    }
+
+    fn turn_end(&mut self, out: &mut dyn Outlet) {
+        self.mailbox.wake_up();
+        self.take_letters();
+        let now = Micros(now_us());
+        self.is_posted = self.mailbox.post();
+        let has_room = self.mailbox.unposted() <= UNPOSTED_MAX / 2;
+        for (&node, peer) in &mut self.peers {
+            if let Err(error) = peer.link.handle_timeout(now) {
+                tracing::warn!(node = peer.member.name, "a node is silent: {error}");
+                out.renew(node);
+            }
+            while out.has_room(node)
+                && let Some(frame) = peer.link.flush(now)
+            {
+                out.send(node, frame);
+            }
+            self.is_posted &= peer.link.has_room();
+            if has_room && std::mem::take(&mut peer.is_paused) {
+                out.resume(node);
+            }
+        }
+    }
+}

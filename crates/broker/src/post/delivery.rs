@@ -1,0 +1,42 @@
+//! What comes from another node, on its way to the shards.
+
+use super::member::Member;
+use super::tell_all;
+use crate::letter::{Letter, NodeNews};
+use std::ops::Range;
+use weir_cluster::{Inbox, LinkPeer};
+use weir_core::{Mail, ShardId};
+use weir_reactor::Mailbox;
+
+pub(super) struct Delivery<'a> {
+    pub(super) mailbox: &'a mut Mailbox<Letter>,
+    pub(super) own: &'a Range<u16>,
+    pub(super) member: &'a Member,
+    pub(super) is_here: &'a mut bool,
+}
+
+impl Inbox for Delivery<'_> {
+    fn up(&mut self, peer: LinkPeer) {
+        if !std::mem::replace(self.is_here, true) {
+            let shards = &self.member.shards;
+            tell_all(self.mailbox, self.own, || NodeNews::Joined(shards.clone()));
+        }
+        let is_resumed = peer.is_resumed;
+        tracing::info!(node = self.member.name, is_resumed, "letters pass to and from a node");
+    }
+
+    fn reset(&mut self, lost: u64) {
+        if std::mem::take(self.is_here) {
+            let shards = &self.member.shards;
+            tell_all(self.mailbox, self.own, || NodeNews::Lost(shards.clone()));
+        }
+        tracing::warn!(node = self.member.name, lost, "a node was started anew");
+    }
+
+    fn letter(&mut self, from: ShardId, to: ShardId, mail: Mail) {
+        // Of shards that nobody has, nothing is taken.
+        if self.member.shards.contains(&from.0) && self.own.contains(&to.0) {
+            self.mailbox.send(usize::from(to.0 - self.own.start), Letter::Near(from, mail));
+        }
+    }
+}

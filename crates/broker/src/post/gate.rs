@@ -1,0 +1,30 @@
+//! When clients are let in first: not before this node knows what the others have.
+
+use crate::stopper::{Asked, Stopper};
+use std::sync::Arc;
+
+pub(crate) struct Gate {
+    asked: Arc<Asked>,
+    stopper: Stopper,
+    /// What is done if nothing else is waited for.
+    opened: fn(),
+    is_open: bool,
+}
+
+impl Gate {
+    /// It is shut.
+    pub(crate) fn new(asked: Arc<Asked>, stopper: Stopper, opened: fn()) -> Self {
+        asked.shut();
+        Self { asked, stopper, opened, is_open: false }
+    }
+
+    pub(super) fn open(&mut self) {
+        if std::mem::replace(&mut self.is_open, true) {
+            return;
+        }
+        if self.asked.open() {
+            (self.opened)();
+        }
+        self.stopper.wake();
+    }
+}

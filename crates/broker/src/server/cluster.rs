@@ -1,0 +1,115 @@
+//! What a server does to be a node of a cluster: it takes a place, and runs the post.
+
+use super::{ServeError, ready};
+use crate::cluster::{ClusterConfig, Membership, Seated};
+use crate::letter::Letter;
+use crate::post::{Gate, Post, PostSetup};
+use crate::stopper::{Asked, Stopper};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use weir_carrier::Carrier as _;
+use weir_carrier::tcp::{self, Tcp};
+use weir_core::{Micros, Wall};
+use weir_reactor::{Mailbox, Waker, mailboxes, now_us};
+
+/// The post, and what carries its letters.
+pub(crate) type PostToBe = (Post, Tcp);
+
+/// Where the post listens, and what wakes it.
+pub(super) struct PostOffice {
+    listener: TcpListener,
+    waker: Waker,
+}
+
+/// Microseconds since 1970.
+pub(super) fn wall_now() -> Micros {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Micros(now.map_or(0, |now| now.as_micros() as u64))
+}
+
+impl PostOffice {
+    /// Listens, if there are to be other nodes.
+    pub(super) fn bind(config: &ClusterConfig) -> Result<Option<Self>, ServeError> {
+        if config.is_off() {
+            return Ok(None);
+        }
+        let listener = TcpListener::bind(&config.listen).map_err(|error| ServeError::Listen {
+            place: format!("{} for other nodes (cluster.listen)", config.listen),
+            hint: error.to_string(),
+        })?;
+        Ok(Some(Self { listener, waker: Waker::new()? }))
+    }
+
+    /// Waits for a place.
+    pub(super) fn join(&self, config: &ClusterConfig, shards: u16) -> Result<Seated, ServeError> {
+        let seated = Membership::take(config, shards, self.waker.clone())?;
+        let place = &seated.node.place;
+        let (node, slot, first) = (&place.name, place.slot.0, place.first_shard);
+        tracing::info!(cluster = config.name, node, slot, first, "this node has its place");
+        Ok(seated)
+    }
+
+    /// The mailboxes of shards with these wakers, and the post, which is one more thread among them.
+    pub(super) fn open(
+        &self,
+        config: &ClusterConfig,
+        wakers: &[Waker],
+        seated: Seated,
+        asked: &Arc<Asked>,
+    ) -> Result<(Vec<Mailbox<Letter>>, PostToBe), ServeError> {
+        let all: Vec<Waker> = wakers.iter().chain([&self.waker]).cloned().collect();
+        let mut mailboxes = mailboxes(&all);
+        let Some(own) = mailboxes.pop() else { unreachable!("there is one for each waker") };
+        let Seated { membership, node, .. } = seated;
+        let place = &node.place;
+        let setup = PostSetup {
+            cluster: config.name.as_str().into(),
+            own: place.slot,
+            incarnation: node.incarnation.0,
+            shards: place.first_shard..place.first_shard + place.shards,
+            wall: Wall(wall_now().0 as i64 - now_us() as i64),
+        };
+        let settings =
+            tcp::Settings { own: place.slot, listener: self.listener.try_clone()?, tls: None };
+        let carrier = Tcp::new(settings, self.waker.clone())?;
+        let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
+        let gate = Gate::new(Arc::clone(asked), stopper, ready::announce);
+        Ok((mailboxes, (Post::new(setup, own, membership, gate), carrier)))
+    }
+}
+
+/// The post's thread.
+pub(super) struct Running {
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Running {
+    /// Has it give the place back, and waits until it has.
+    pub(super) fn end(self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+        // What it had to say of its end is in the log.
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts the thread. The broker stops if it ends: clients would wait for other nodes for ever.
+pub(super) fn start(
+    (post, mut carrier): PostToBe,
+    stopper: &Stopper,
+) -> std::io::Result<Running> {
+    let (stop, stopper) = (Arc::new(AtomicBool::new(false)), stopper.clone());
+    let (waker, asked) = (carrier.waker(), Arc::clone(&stop));
+    let run = move || {
+        if let Err(error) = post.run(&mut carrier, &asked) {
+            tracing::error!(%error, "the post cannot go on; stopping");
+            stopper.stop_broken();
+        }
+    };
+    let thread = std::thread::Builder::new().name("post".into()).spawn(run)?;
+    Ok(Running { thread, stop, waker })
+}

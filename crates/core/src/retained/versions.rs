@@ -1,0 +1,114 @@
+//! Which of two retained messages of a topic is the newer one, where several nodes keep each.
+//!
+//! Every node keeps all retained messages, and what a client publishes is kept by its own node first,
+//! which gives it the next version of the topic that this node knows. So what is published once an
+//! older one was acknowledged, on whatever node, is newer; of two that nobody knew of each other every node
+//! keeps the same.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+
+/// Topics that were cleared and are remembered, so that an older message from a node that was away does not bring
+/// them back.
+const CLEARED_MAX: usize = 65_536;
+
+/// The version of a topic's retained message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// How many there have been.
+    pub count: u64,
+    /// The first shard of the node that gave it.
+    pub node: u16,
+}
+
+/// The versions of all topics, by a hash that all nodes share.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    node: u16,
+    by_topic: HashMap<u64, Version, FixedState>,
+    hasher: FixedState,
+    /// Those that were cleared, the oldest first.
+    cleared: VecDeque<(u64, Version)>,
+}
+
+impl Versions {
+    pub(crate) fn new(node: u16, seed: u64) -> Self {
+        let (by_topic, hasher) = (HashMap::default(), FixedState::with_seed(seed));
+        Self { node, by_topic, hasher, cleared: VecDeque::new() }
+    }
+
+    /// That of the message that is kept.
+    pub(crate) fn of(&self, topic: &str) -> Version {
+        let known = self.by_topic.get(&self.hasher.hash_one(topic));
+        known.copied().unwrap_or(Version { count: 0, node: self.node })
+    }
+
+    /// A client of this node has published one, or has cleared the topic.
+    pub(crate) fn next(&mut self, topic: &str, is_cleared: bool) -> Version {
+        let version = Version { count: self.of(topic).count + 1, node: self.node };
+        self.set(topic, version, is_cleared);
+        version
+    }
+
+    /// Another node's has come. Says whether it is newer than what is known here.
+    pub(crate) fn take(&mut self, topic: &str, version: Version, is_cleared: bool) -> bool {
+        let known = self.by_topic.get(&self.hasher.hash_one(topic));
+        let is_newer = known.is_none_or(|known| *known < version);
+        if is_newer {
+            self.set(topic, version, is_cleared);
+        }
+        is_newer
+    }
+
+    fn set(&mut self, topic: &str, version: Version, is_cleared: bool) {
+        let hash = self.hasher.hash_one(topic);
+        self.by_topic.insert(hash, version);
+        if !is_cleared {
+            return;
+        }
+        self.cleared.push_back((hash, version));
+        if self.cleared.len() > CLEARED_MAX
+            && let Some((oldest, version)) = self.cleared.pop_front()
+            && self.by_topic.get(&oldest) == Some(&version)
+        {
+            self.by_topic.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_after_another_is_newer_on_every_node() {
+        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7));
+        let first = one.next("t", false);
+        assert!(other.take("t", first, false));
+        let second = other.next("t", true);
+        assert!(second > first && one.take("t", second, true));
+        assert!(!one.take("t", first, false), "a message comes back that was cleared");
+    }
+
+    #[test]
+    fn of_two_that_nobody_knew_of_each_other_every_node_keeps_the_same() {
+        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7));
+        let (of_one, of_other) = (one.next("t", false), other.next("t", false));
+        assert!(one.take("t", of_other, false));
+        assert!(!other.take("t", of_one, false));
+        assert_eq!(one.of("t"), other.of("t"));
+    }
+
+    #[test]
+    fn as_many_cleared_topics_are_remembered_as_there_is_room_for() {
+        let mut versions = Versions::new(0, 7);
+        for at in 0..CLEARED_MAX + 10 {
+            versions.next(&at.to_string(), true);
+        }
+        assert_eq!(versions.by_topic.len(), CLEARED_MAX);
+        versions.next(&(CLEARED_MAX + 9).to_string(), false);
+        assert_eq!(versions.of(&(CLEARED_MAX + 9).to_string()).count, 2);
+    }
+}

@@ -1,0 +1,235 @@
+//! Other nodes: what is told one that is there from now on, and what is forgotten of one that is lost.
+//!
+//! Their shards are to this one what the shards of its own node are, with the differences that follow.
+//! They come and go. They hold no session of this node's clients. And each node keeps all retained
+//! messages: the shard that owns a topic has it copied to the one that owns it on each other node.
+//!
+//! A node that comes gets a list of all that is here: filters, members of groups, retained messages,
+//! in slices between the other inputs. What changes meanwhile is told as always. [`Mail::Listed`] is the end: a
+//! node that has it of all shards that are here serves clients.
+
+use super::Shard;
+use super::slices::Work;
+use crate::keys::{Lsn, Micros, ShardId};
+use crate::mail::Mail;
+use crate::message::Message;
+use crate::own::is_brokers_own;
+use crate::retained::Version;
+use crate::sink::Sink;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Steps of a filter that is looked at, and of a letter.
+const FILTER_STEPS: u64 = 1;
+const LETTER_STEPS: u64 = 2;
+
+/// Steps of a retained message, which is searched for.
+const RETAINED_STEPS: u64 = 8;
+
+/// A way through all that a shard has, for a node that is there from now on.
+#[derive(Debug)]
+pub(super) struct List {
+    to: Range<u16>,
+    /// Names the time that the node is there.
+    visit: u64,
+    /// The place of the next filter.
+    filter: usize,
+    /// The last retained topic that was told.
+    topic: Option<Box<str>>,
+}
+
+/// A way through all filters, to forget what a node that is lost wants.
+#[derive(Debug)]
+pub(super) struct Forget {
+    node: Range<u16>,
+    filter: usize,
+}
+
+impl Forget {
+    pub(super) fn is_of(&self, node: &Range<u16>) -> bool {
+        self.node == *node
+    }
+}
+
+impl Shard {
+    /// Makes it a shard of a node among others. What it numbers begins behind `number`, which is
+    /// higher than all that this shard gave before it was started: microseconds since 1970 are. Comes before the
+    /// first input.
+    pub fn set_clustered(&mut self, number: u64) {
+        self.retained.set_clustered(self.place.node.start, number);
+        self.answers.receipts.go_on_from(number);
+        self.filters.set_others();
+    }
+
+    /// Another node is here: its shards have these identifiers. They are told of all that is here.
+    /// If they were here before, all shards of this node have been told since that they were lost.
+    pub fn node_joined(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        self.finish_forgetting(&node);
+        let shards = usize::from(node.end);
+        self.answers.receipts.grow(shards);
+        self.outbox.grow(shards);
+        self.retained.stamps.grow(shards);
+        let Some(visit) = self.place.add_node(node.clone()) else { return };
+        let list = List { to: node, visit, filter: 0, topic: None };
+        self.go_on_listing(Box::new(list), now, sink);
+        self.settle(now, sink);
+    }
+
+    /// Another node is lost: nothing comes from its shards, and nothing that waits for them waits any
+    /// longer. What its clients wanted is forgotten.
+    pub fn node_lost(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        if !self.place.remove_node(&node) {
+            return;
+        }
+        for shard in node.clone().map(ShardId) {
+            self.retained.forget_shard(shard);
+            for ticket in self.answers.receipts.forget(shard) {
+                self.met(ticket, now, sink);
+            }
+            self.on_kept(shard, Lsn(u64::MAX), sink);
+            self.outbox.forget(shard);
+        }
+        self.answer_queries(now, sink);
+        self.filters.gone.extend(node.clone().map(ShardId));
+        self.go_on_forgetting(Box::new(Forget { node, filter: 0 }), now);
+        self.settle(now, sink);
+    }
+
+    /// How many shards of other nodes that are here have told all that they have.
+    pub fn lists(&self) -> usize {
+        self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
+    }
+
+    pub(super) fn go_on_listing(
+        &mut self,
+        mut list: Box<List>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        if self.place.visit(&list.to) != Some(list.visit) {
+            return;
+        }
+        if self.list_filters(&mut list, sink) && self.list_retained(&mut list, sink) {
+            let received = self.retained.stamps.received();
+            for shard in list.to.map(ShardId) {
+                sink.mail(shard, Mail::Listed { received: received.clone() });
+            }
+        } else {
+            self.slices.put_off(Work::List(list), now);
+        }
+    }
+
+    /// Says whether those were all.
+    fn list_filters(&mut self, list: &mut List, sink: &mut impl Sink) -> bool {
+        while list.filter < self.filters.end() {
+            if self.slices.is_spent() {
+                return false;
+            }
+            self.slices.add(FILTER_STEPS);
+            let at = list.filter;
+            list.filter = self.filters.behind(at);
+            for (news, session) in self.filters.news_at(at) {
+                let packet_bytes_max =
+                    session.and_then(|session| self.clients[session].packet_bytes_max());
+                for shard in list.to.clone().map(ShardId) {
+                    self.slices.add(LETTER_STEPS);
+                    let number = self.answers.receipts.number(shard);
+                    sink.mail(shard, news.clone().into_mail(packet_bytes_max, number));
+                }
+            }
+        }
+        true
+    }
+
+    /// Says whether those were all.
+    fn list_retained(&mut self, list: &mut List, sink: &mut impl Sink) -> bool {
+        while let Some(message) = self.retained.next(list.topic.as_deref()) {
+            if self.slices.is_spent() {
+                return false;
+            }
+            self.slices.add(RETAINED_STEPS);
+            list.topic = Some(message.topic.as_str().into());
+            if is_brokers_own(&message.topic) {
+                continue;
+            }
+            // Whoever subscribes there has not seen it as it was published.
+            let message = Arc::new(Message { stamp: None, ..Message::clone(message) });
+            let version = self.retained.version(&message.topic);
+            let owner = self.place.owner_at(&list.to, &message.topic);
+            sink.mail(owner, Mail::Copy { message, version, number: None });
+        }
+        true
+    }
+
+    /// A shard has told all that there is.
+    pub(super) fn on_listed(&mut self, from: ShardId, received: &[u64], now: Micros, sink: &mut impl Sink) {
+        self.retained.stamps.receive_all(received);
+        self.answers.receipts.note_listed(from);
+        self.answer_queries(now, sink);
+    }
+
+    /// Has each other node keep a retained message that this one keeps, or clear the topic.
+    pub(super) fn copy_elsewhere(
+        &mut self,
+        message: &Arc<Message>,
+        is_awaited: bool,
+        sink: &mut impl Sink,
+    ) {
+        if is_brokers_own(&message.topic) {
+            return;
+        }
+        let is_cleared = message.payload.is_empty();
+        let Some(version) = self.retained.next_version(&message.topic, is_cleared) else { return };
+        let Self { place, answers, .. } = self;
+        for owner in place.owners_elsewhere(&message.topic) {
+            let number = is_awaited.then(|| answers.mailed(owner));
+            sink.mail(owner, Mail::Copy { message: Arc::clone(message), version, number });
+        }
+    }
+
+    /// Another node keeps a message that this one is to keep too.
+    pub(super) fn on_copy(
+        &mut self,
+        from: ShardId,
+        message: Arc<Message>,
+        (version, number): (Version, Option<u64>),
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.begin_answer();
+        let is_cleared = message.payload.is_empty();
+        let is_newer = self.retained.take_version(&message.topic, version, is_cleared);
+        let to_log = Arc::clone(&message);
+        let is_changed = self.retained.copy(message, is_newer);
+        self.log_kept(&to_log, is_changed, sink);
+        if let Some(number) = number {
+            self.answer_letter(from, number, now);
+        }
+        self.answer_queries(now, sink);
+    }
+
+    pub(super) fn go_on_forgetting(&mut self, mut forget: Box<Forget>, now: Micros) {
+        while forget.filter < self.filters.end() {
+            if self.slices.is_spent() {
+                return self.slices.put_off(Work::Forget(forget), now);
+            }
+            self.slices.add(FILTER_STEPS);
+            let at = forget.filter;
+            forget.filter = self.filters.behind(at);
+            self.filters.forget_at(at);
+        }
+        self.filters.gone.remove_all(&forget.node);
+    }
+
+    /// It is back before all was forgotten.
+    fn finish_forgetting(&mut self, node: &Range<u16>) {
+        if !node.clone().any(|shard| self.filters.gone.contains(ShardId(shard))) {
+            return;
+        }
+        (0..self.filters.end()).for_each(|at| self.filters.forget_at(at));
+        self.filters.gone.remove_all(node);
+        self.slices.drop_forgetting(node);
+    }
+}

@@ -1,0 +1,62 @@
+//! Shards of several nodes: each client stays with a node, whose shards hold its session.
+
+use super::World;
+use crate::names::ClientNo;
+use std::ops::Range;
+
+/// How large the cluster is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Nodes; one is a broker for itself.
+    pub nodes: u16,
+    /// Shards of each.
+    pub shards: u16,
+}
+
+impl Size {
+    /// Of all nodes.
+    pub fn shards_in_all(self) -> u16 {
+        self.nodes * self.shards
+    }
+
+    /// The shards of each node.
+    pub(super) fn all(self) -> impl Iterator<Item = Range<u16>> {
+        (0..self.nodes).map(move |node| node * self.shards..(node + 1) * self.shards)
+    }
+
+    /// The shards of the node that this shard is of.
+    pub(super) fn node_of(self, shard: u16) -> Range<u16> {
+        let first = shard / self.shards * self.shards;
+        first..first + self.shards
+    }
+}
+
+impl World {
+    /// The nodes come, and tell each other what there is.
+    pub(super) fn join_all(&mut self) {
+        let size = self.size;
+        for shard in 0..size.shards_in_all() {
+            let own = size.node_of(shard);
+            for node in size.all().filter(|node| *node != own) {
+                let root = self.new_root();
+                self.model.begin_call(root, shard.into());
+                let ((), events) = self.act(shard.into(), |shard, now, sink| {
+                    shard.node_joined(node.clone(), now, sink);
+                });
+                self.carry_out(shard.into(), root, events);
+            }
+        }
+        self.carry_until_quiet();
+        for (at, shard) in self.shards.iter().enumerate() {
+            let others = usize::from(size.shards_in_all() - size.shards);
+            assert_eq!(shard.lists(), others, "shard {at} has not been told of all");
+        }
+    }
+
+    /// A shard of the client's node, to whose listener it connects.
+    pub(super) fn shard_for(&mut self, ClientNo(client): ClientNo) -> usize {
+        let shards = usize::from(self.size.shards);
+        let node = client % usize::from(self.size.nodes);
+        node * shards + self.chance.below(shards)
+    }
+}
