@@ -10,7 +10,6 @@ use crate::bounds::LEAN_SUBSCRIPTION_BYTES_MAX;
 use crate::conditions::{ConditionId, NoCondition};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey};
-use crate::mail::Mail;
 use crate::name::{BadEncoding, Name};
 use crate::routing::{News, Records, Subscribed, Subscriber, Who};
 use crate::session::Session;

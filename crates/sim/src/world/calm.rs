@@ -169,7 +169,8 @@ impl World {
         for _ in 1..self.size.nodes {
             self.dismiss_probe();
             self.probe();
-            check::retained::same(&mut self.model, &first, self.last_probe());
+            let probe = self.last_probe();
+            check::retained::same(&mut self.model, &first, probe);
         }
         for at in 0..self.clients.len() {
             if self.clients[at].is_connected && self.clients[at].is_waiting() {
