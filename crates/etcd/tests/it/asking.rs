@@ -22,8 +22,10 @@ impl Asking {
 
     pub(crate) fn by(settings: &EtcdSettings) -> Self {
         let (to, woken) = channel();
-        // The other end may have gone.
-        let wake = move || drop(to.send(()));
+        let wake = move || {
+            // The other end may have gone.
+            let _ = to.send(());
+        };
         Self { etcd: Etcd::start(settings, wake).unwrap(), woken, tickets: 0 }
     }
 

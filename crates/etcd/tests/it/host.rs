@@ -38,8 +38,11 @@ impl Host {
         let (tell, states) = channel();
         let (wake, settings, name) = (to.clone(), settings.clone(), name.to_owned());
         let run = move || {
-            // The thread may have ended.
-            let etcd = Etcd::start(&settings, move || drop(wake.send(Order::Wake))).unwrap();
+            let wake = move || {
+                // The thread may have ended.
+                let _ = wake.send(Order::Wake);
+            };
+            let etcd = Etcd::start(&settings, wake).unwrap();
             Run::new(&name, etcd, tell).run(&orders);
         };
         Self { to, states, thread: Some(std::thread::spawn(run)) }

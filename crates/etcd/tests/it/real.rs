@@ -3,13 +3,18 @@
 use crate::asking::{Asking, LONG};
 use crate::host::{Host, State};
 use crate::tool::tool;
-use std::net::{Ipv4Addr, TcpListener};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+use tempfile::TempDir;
 use weir_cluster::{Ask, Cas, Change, Failure, LeaseId, Revision, Said};
-use weir_etcd::EtcdSettings;
+use weir_etcd::{EtcdSettings, Identity, User};
+
+const UNAVAILABLE: Said = Said::Failed(Failure::Unavailable);
 
 /// A port that nobody has for now.
 fn free() -> u16 {
@@ -41,56 +46,60 @@ impl Drop for Member {
 /// A cluster of etcd in a folder of its own.
 struct Cluster {
     members: Vec<Member>,
-    _folder: tempfile::TempDir,
+    settings: EtcdSettings,
+    _folder: TempDir,
 }
 
 impl Cluster {
     /// None if etcd is not installed.
     fn start(size: usize) -> Option<Self> {
-        let program = tool("etcd")?;
         let folder = tempfile::tempdir().unwrap();
+        Self::with(size, folder, "http", &[], EtcdSettings::default())
+    }
+
+    /// With these arguments besides, and asked by these settings.
+    fn with(
+        size: usize,
+        folder: TempDir,
+        scheme: &str,
+        more: &[&str],
+        mut settings: EtcdSettings,
+    ) -> Option<Self> {
+        let program = tool("etcd")?;
         let ports: Vec<(u16, u16)> = (0..size).map(|_| (free(), free())).collect();
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let peer = |(at, &(_, port)): (usize, &(u16, u16))| format!("m{at}={}", url(port));
+        let peer_url = |port: u16| format!("http://127.0.0.1:{port}");
+        let peer = |(at, &(_, port)): (usize, &(u16, u16))| format!("m{at}={}", peer_url(port));
         let all: Vec<String> = ports.iter().enumerate().map(peer).collect();
         let start = |(at, &(client, peer)): (usize, &(u16, u16))| {
-            let (client, peer) = (url(client), url(peer));
+            let (url, peer) = (format!("{scheme}://127.0.0.1:{client}"), peer_url(peer));
             let name = format!("m{at}");
             let child = Command::new(&program)
                 .args(["--name", &name, "--initial-cluster", &all.join(",")])
                 .arg("--data-dir")
                 .arg(folder.path().join(&name))
-                .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+                .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
                 .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+                .args(more)
                 .env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH)
                 .stdout(Stdio::null())
                 .stderr(log(folder.path(), &name))
                 .spawn();
-            Member { child: child.unwrap(), url: client }
+            Member { child: child.unwrap(), url }
         };
-        let members = ports.iter().enumerate().map(start).collect();
-        let cluster = Self { members, _folder: folder };
-        cluster.is_ready();
-        Some(cluster)
-    }
-
-    fn settings(&self) -> EtcdSettings {
-        let endpoints = self.members.iter().map(|member| member.url.clone()).collect();
-        EtcdSettings { endpoints, ..EtcdSettings::default() }
-    }
-
-    fn is_ready(&self) {
-        let mut asking = Asking::by(&self.settings());
+        let members: Vec<Member> = ports.iter().enumerate().map(start).collect();
+        settings.endpoints = members.iter().map(|member| member.url.clone()).collect();
+        let mut asking = Asking::by(&settings);
         let end = Instant::now() + LONG;
-        while asking.said(Ask::Get { key: "a".into() }) == Said::Failed(Failure::Unavailable) {
+        while asking.said(Ask::Get { key: "a".into() }) == UNAVAILABLE {
             assert!(Instant::now() < end, "etcd does not begin to answer");
         }
+        Some(Self { members, settings, _folder: folder })
     }
 
     /// Kills the leader.
     fn kill_leader(&mut self) {
         let is_leader = |member: &Member| {
-            let answer = status(&member.url);
+            let answer = post(&member.url, "maintenance/status", "{}", "");
             answer["leader"].is_string() && answer["leader"] == answer["header"]["member_id"]
         };
         let at = self.members.iter().position(is_leader).expect("a leader");
@@ -102,13 +111,14 @@ fn log(folder: &Path, name: &str) -> Stdio {
     std::fs::File::create(folder.join(format!("{name}.log"))).unwrap().into()
 }
 
-/// What a member says of itself.
-fn status(url: &str) -> serde_json::Value {
-    use std::io::{Read, Write};
+/// Asks a member for what is no part of the port.
+fn post(url: &str, path: &str, body: &str, head: &str) -> serde_json::Value {
     let address = url.trim_start_matches("http://");
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    let head = "POST /v3/maintenance/status HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}";
-    stream.write_all(head.as_bytes()).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request =
+        format!("POST /v3/{path} HTTP/1.0\r\n{head}Content-Length: {length}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -123,7 +133,7 @@ fn put(key: &str, at: Revision, lease: Option<LeaseId>) -> Ask {
 #[test]
 fn etcd_answers_as_the_agreement_in_memory_does() {
     let Some(cluster) = Cluster::start(1) else { return };
-    let mut asking = Asking::by(&cluster.settings());
+    let mut asking = Asking::by(&cluster.settings);
     let Said::Found { records, revision } = asking.said(Ask::Range { prefix: "p/".into() }) else {
         panic!("nothing found")
     };
@@ -164,7 +174,7 @@ fn homes(states: &[State]) -> Vec<u8> {
 #[test]
 fn nodes_stay_agreed_when_the_leader_of_etcd_is_killed() {
     let Some(mut cluster) = Cluster::start(3) else { return };
-    let settings = cluster.settings();
+    let settings = cluster.settings.clone();
     let names = ["a", "b", "c"];
     let hosts = names.map(|name| Host::start(name, &settings));
     let is_whole =
@@ -200,4 +210,72 @@ fn nodes_stay_agreed_when_the_leader_of_etcd_is_killed() {
         }
     }
     assert_eq!([&states[0], &states[1]].map(|state| state.fenced), [0, 0], "nobody was fenced");
+}
+
+#[test]
+fn a_user_may_write_what_its_role_allows() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let url = &cluster.members[0].url;
+    let root = r#"{"name":"root","password":"r"}"#;
+    // "weir/" and "weir0".
+    let range = r#""key":"d2Vpci8=","range_end":"d2VpcjA=""#;
+    let right = format!(r#"{{"name":"weir","perm":{{"permType":"READWRITE",{range}}}}}"#);
+    for (path, body) in [
+        ("auth/user/add", root),
+        ("auth/user/add", r#"{"name":"weir","password":"secret"}"#),
+        ("auth/role/add", r#"{"name":"root"}"#),
+        ("auth/role/add", r#"{"name":"weir"}"#),
+        ("auth/role/grant", right.as_str()),
+        ("auth/user/grant", r#"{"user":"root","role":"root"}"#),
+        ("auth/user/grant", r#"{"user":"weir","role":"weir"}"#),
+        ("auth/enable", "{}"),
+    ] {
+        let answer = post(url, path, body, "");
+        assert!(answer["error"].is_null(), "{path} {body}: {answer}");
+    }
+    let asking = |user| Asking::by(&EtcdSettings { user, ..cluster.settings.clone() });
+    let user = |password: &str| Some(User { name: "weir".into(), password: password.into() });
+    assert_eq!(asking(None).said(put("weir/a", Revision::NONE, None)), UNAVAILABLE);
+    assert_eq!(asking(user("wrong")).said(put("weir/a", Revision::NONE, None)), UNAVAILABLE);
+    let mut asking = asking(user("secret"));
+    let Said::Granted { lease } = asking.said(Ask::Grant { ttl_s: 60 }) else { panic!("no lease") };
+    let written = asking.said(put("weir/a", Revision::NONE, Some(lease)));
+    assert!(matches!(written, Said::Written { .. }), "{written:?}");
+    assert_eq!(asking.said(put("other", Revision::NONE, None)), UNAVAILABLE);
+    assert_eq!(asking.said(Ask::KeepAlive { lease }), Said::Renewed);
+    assert_eq!(asking.said(Ask::Revoke { lease }), Said::Revoked);
+}
+
+#[test]
+fn etcd_is_asked_over_tls_and_shown_a_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(path("ca"), authority.pem()).unwrap();
+    for name in ["server", "client"] {
+        let params = CertificateParams::new(["127.0.0.1".to_owned(), name.to_owned()]).unwrap();
+        let key = KeyPair::generate().unwrap();
+        std::fs::write(path(name), params.signed_by(&key, &authority).unwrap().pem()).unwrap();
+        std::fs::write(path(&format!("{name}-key")), key.serialize_pem()).unwrap();
+    }
+    let identity = Identity { certificate: path("client"), key: path("client-key") };
+    let settings = EtcdSettings {
+        ca_file: Some(path("ca")),
+        identity: Some(identity),
+        ..EtcdSettings::default()
+    };
+    let files = ["ca", "server", "server-key"].map(|name| path(name).display().to_string());
+    let more = ["--client-cert-auth", "--trusted-ca-file", &files[0]];
+    let more = [&more[..], &["--cert-file", &files[1], "--key-file", &files[2]]].concat();
+    let Some(cluster) = Cluster::with(1, folder, "https", &more, settings) else { return };
+    // Whoever shows none is not let in.
+    let settings = EtcdSettings { identity: None, ..cluster.settings.clone() };
+    assert_eq!(Asking::by(&settings).said(Ask::Get { key: "a".into() }), UNAVAILABLE);
+    let mut asking = Asking::by(&cluster.settings);
+    asking.ask(Ask::Watch { prefix: "a".into(), from: Revision(1) });
+    asking.ask(put("a", Revision::NONE, None));
+    let both = [asking.next().1, asking.next().1];
+    assert!(both.iter().any(|said| matches!(said, Said::Changed { .. })), "{both:?}");
 }
