@@ -2,7 +2,10 @@
 //! node is home to which partition.
 //!
 //! Three rules keep two nodes from acting for one partition at a time:
-//! - A node acts only while its lease cannot have ended by its own clock (the *fence*).
+//! - A node acts only while its lease cannot have ended by its own clock (the *fence*). Both its last
+//!   renewal and its last look at all records count, each from when it was sent: a leader of etcd
+//!   that has lost its office without knowing it renews leases that are not its own any more, but
+//!   cannot answer a read.
 //! - What a member is home to, only the member itself gives away, and only after it has stopped to
 //!   act for it (`released`).
 //! - What a node was home to whose lease has ended goes elsewhere after a wait.
@@ -27,11 +30,8 @@ use weir_core::{Micros, Partition, PartitionSet};
 /// How long an answer is waited for.
 const ANSWER_MAX: Micros = Micros::from_secs(4);
 
-/// Renewals that are waited for at a time: one is sent each second.
-const RENEWALS_MAX: usize = 8;
-
-/// How often all is read, in case that a watch has stopped to tell.
-const READ_EVERY: Micros = Micros::from_secs(5);
+/// Renewals and checks that are waited for at a time, of each: one is sent each second.
+const OPEN_MAX: usize = 8;
 
 /// From a failure until something is asked again: at least, and how much more by chance.
 const RETRY_US: u64 = 250_000;
@@ -62,7 +62,10 @@ pub struct Members {
     release: Release,
     releases: u64,
     told: Told,
-    read_at: Micros,
+    /// When the last read was sent that was answered.
+    seen_at: Micros,
+    /// When the next one is due.
+    look_at: Micros,
     retry_at: Micros,
     timeout: Option<Micros>,
     counts: Counts,
@@ -79,7 +82,7 @@ struct Asked {
 enum Purpose {
     Grant,
     Renew(LeaseId),
-    /// Because it is time to.
+    /// Because it is time to: a watch may have stopped to tell.
     Check,
     /// Because something is to be decided by it.
     Read,
@@ -154,7 +157,8 @@ impl Members {
             release: Release::None,
             releases: 0,
             told: Told::default(),
-            read_at: Micros(0),
+            seen_at: Micros(0),
+            look_at: Micros(0),
             retry_at: Micros(0),
             timeout: Some(Micros(0)),
             counts: Counts::default(),
@@ -207,7 +211,7 @@ impl Members {
         self.leaving == Leaving::Gone
     }
 
-    /// Takes what the agreement says.
+    /// Takes what the agreement says. `now` is of a clock that goes on while the host sleeps.
     pub fn handle(&mut self, ticket: Ticket, said: Said, now: Micros, sink: &mut impl MembersSink) {
         if self.watch == Some(ticket) {
             match said {
@@ -301,11 +305,15 @@ impl Members {
     }
 
     fn fence_at(&self) -> Option<Micros> {
-        self.lease.map(|lease| lease.renewed_at + self.settings.times.fence)
+        self.lease.map(|lease| lease.renewed_at.min(self.seen_at) + self.settings.times.fence)
+    }
+
+    fn open(&self, purpose: Purpose) -> usize {
+        self.asked.iter().filter(|asked| asked.purpose == purpose).count()
     }
 
     fn is_asked(&self, purpose: Purpose) -> bool {
-        self.asked.iter().any(|asked| asked.purpose == purpose)
+        self.open(purpose) > 0
     }
 
     /// Whether what is seen is good enough to write by it.
@@ -344,6 +352,7 @@ impl Members {
             }
             (Purpose::Read | Purpose::Check, Said::Found { records, revision }) => {
                 let has_news = self.view.replace(&records, revision);
+                self.seen_at = self.seen_at.max(sent_at);
                 self.is_read = true;
                 if has_news && purpose == Purpose::Check {
                     // It should have told: it may be dead without anybody knowing.
@@ -484,26 +493,24 @@ impl Members {
         }
         lease.renew_at = now + self.settings.times.renewal;
         let lease = lease.id;
-        let is_renewal = |asked: &&Asked| asked.purpose == Purpose::Renew(lease);
-        if self.asked.iter().filter(is_renewal).count() < RENEWALS_MAX {
+        if self.open(Purpose::Renew(lease)) < OPEN_MAX {
             self.ask(Purpose::Renew(lease), Ask::KeepAlive { lease }, now, sink);
         }
     }
 
     /// Keeps the view up to date.
     fn look(&mut self, now: Micros, sink: &mut impl MembersSink) {
-        let is_reading = self.is_asked(Purpose::Read);
-        let purpose = if (self.is_stale || !self.is_read) && !is_reading {
+        let purpose = if (self.is_stale || !self.is_read) && !self.is_asked(Purpose::Read) {
             self.is_stale = false;
             Some(Purpose::Read)
-        } else if now >= self.read_at && !is_reading && !self.is_asked(Purpose::Check) {
+        } else if now >= self.look_at && self.open(Purpose::Check) < OPEN_MAX {
             Some(Purpose::Check)
         } else {
             None
         };
         let prefix = self.view.keys.prefix.clone();
         if let Some(purpose) = purpose {
-            self.read_at = now + READ_EVERY;
+            self.look_at = now + self.settings.times.renewal;
             self.ask(purpose, Ask::Range { prefix: prefix.clone() }, now, sink);
         }
         if self.is_read && self.watch.is_none() {
@@ -523,7 +530,7 @@ impl Members {
         let answers = self.asked.iter().map(|asked| asked.sent_at + ANSWER_MAX);
         let losses = self.lost.iter().map(|loss| loss.seen_at + wait);
         let renewal = self.lease.map(|lease| lease.renew_at);
-        let times = [self.acts_until(), renewal, Some(self.read_at), Some(self.retry_at)];
+        let times = [self.acts_until(), renewal, Some(self.look_at), Some(self.retry_at)];
         let times = times.into_iter().flatten().chain(answers).chain(losses);
         times.filter(|&at| at > now).min()
     }

@@ -108,6 +108,14 @@ impl Store {
         self.leases.values().map(|lease| lease.ends_at).min()
     }
 
+    /// Another of those that keep the records leads from now on: as with etcd, leases last their whole
+    /// time again.
+    pub fn elect(&mut self, now: Micros) {
+        for lease in self.leases.values_mut() {
+            lease.ends_at = now + lease.ttl;
+        }
+    }
+
     /// Somebody's connection is lost, and what it watches with it.
     pub fn hang_up(&mut self, asker: Asker) {
         self.watches.retain(|watch| watch.asker != asker);

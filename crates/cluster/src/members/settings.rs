@@ -28,9 +28,9 @@ pub struct MembersSettings {
 pub struct Times {
     /// How long a lease lasts without a renewal, in seconds, by the agreement's clock.
     pub ttl_s: u32,
-    /// From one renewal to the next.
+    /// From one renewal to the next, and from one look at all records to the next.
     pub renewal: Micros,
-    /// How long a node may act after it has sent a renewal that was answered.
+    /// How long a node may act after it has sent a renewal and a read that were answered.
     pub fence: Micros,
     /// How long after a lease has ended its partitions stay where they are: the time that a node may
     /// take between looking whether it may act, and having acted.

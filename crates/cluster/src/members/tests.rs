@@ -11,6 +11,8 @@ struct Desk {
     events: Vec<Vec<Event>>,
     /// Nodes that the agreement does not hear, and that do not hear it.
     cut: BTreeSet<usize>,
+    /// Nodes that ask a leader that is one no more.
+    deposed: BTreeSet<usize>,
     asks: VecDeque<(usize, Ticket, Ask)>,
 }
 
@@ -54,6 +56,7 @@ impl Desk {
             nodes: Vec::new(),
             events: Vec::new(),
             cut: BTreeSet::new(),
+            deposed: BTreeSet::new(),
             asks: VecDeque::new(),
         };
         for name in names {
@@ -91,7 +94,12 @@ impl Desk {
     /// Until nobody asks anything.
     fn exchange(&mut self) {
         while let Some((at, ticket, ask)) = self.asks.pop_front() {
-            if !self.cut.contains(&at) {
+            if self.deposed.contains(&at) {
+                if matches!(ask, Ask::KeepAlive { .. }) {
+                    let (to, said) = (Asker(at as u16), Said::Renewed);
+                    self.deliver(vec![Heard { to, ticket, said }]);
+                }
+            } else if !self.cut.contains(&at) {
                 let heard = self.store.ask(Asker(at as u16), ticket, ask, self.now);
                 self.deliver(heard);
             }
@@ -257,6 +265,17 @@ fn a_node_is_fenced_by_when_it_has_sent_what_was_answered() {
 }
 
 #[test]
+fn renewals_alone_keep_nobody_from_being_fenced() {
+    let mut desk = Desk::new(&["a"]);
+    desk.until(seconds(10));
+    desk.deposed.insert(0);
+    desk.until(Micros(14_999_999));
+    assert_eq!(desk.homes(0), all());
+    desk.until(seconds(15));
+    assert_eq!(desk.nodes[0].acts_until(), None);
+}
+
+#[test]
 fn what_a_lost_node_had_goes_after_the_wait_and_it_comes_back_as_another() {
     let mut desk = Desk::new(&["a", "b"]);
     desk.until(seconds(10));
@@ -365,7 +384,7 @@ fn a_watch_that_dies_without_a_word_is_made_anew() {
     desk.with(1, |members, now, sink| members.leave(now, sink));
     desk.exchange();
     assert_eq!(desk.nodes[0].nodes().count(), 2);
-    desk.until(seconds(7));
+    desk.until(seconds(3));
     assert_eq!(desk.nodes[0].nodes().count(), 1);
     // It watches again.
     desk.write("weir/c/members/9", Some(b"x"));

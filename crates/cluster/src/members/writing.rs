@@ -86,11 +86,10 @@ impl Members {
             }
         };
         let keys = &self.view.keys;
-        let compared = vec![
-            (keys.table.clone(), self.view.table_at()),
-            // Only a member writes it.
-            (keys.member(seat.0), self.view.member_at(seat.0)),
-        ];
+        let member = |slot| (keys.member(slot), self.view.member_at(slot));
+        // Only a member writes it, and whoever is lost is so still.
+        let mut compared = vec![(keys.table.clone(), self.view.table_at()), member(seat.0)];
+        compared.extend(self.lost.iter().map(|loss| member(loss.seat.0)));
         let value = Some(table.to_bytes());
         Some(Cas { key: keys.table.clone(), value, lease: None, compared })
     }
