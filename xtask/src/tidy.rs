@@ -16,6 +16,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-store", &["weir-chance"]),
+    ("weir-cluster", &["weir-chance", "weir-core"]),
     // Pure, and fuzzed without the broker.
     ("weir-mosquitto", &["weir-core", "weir-wire"]),
     ("weir-client", &["weir-wire"]),
@@ -26,6 +27,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-http", &[]),
     // Nothing of the broker, which makes rights of what it finds out.
     ("weir-access", &["weir-http"]),
+    // What it is asked and says is the cluster's.
+    ("weir-etcd", &["weir-cluster", "weir-http"]),
     // Nothing of the broker, which answers it by its port.
     ("weir-control", &["weir-http"]),
     (
@@ -131,7 +134,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
 const PURE: &[&str] =
-    &["chance", "wire", "core", "client", "flow", "mosquitto", "sim", "transport"];
+    &["chance", "wire", "core", "client", "cluster", "flow", "mosquitto", "sim", "transport"];
 
 /// What every purity gate must forbid.
 const FORBIDDEN: &[&str] = &[

@@ -1,19 +1,20 @@
 //! Requests over HTTP/1.1 to one server, on connections that are used again for a while.
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, StatusCode, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
 /// How long a connection is used. Behind it the server's name is looked up again, so that a service
@@ -50,6 +51,18 @@ pub enum BadAddress {
     /// The authorities cannot be had.
     #[error("{0}: its certificates cannot be used; name a PEM file of authorities as ca_file")]
     Authorities(String),
+    /// What this side shows of itself cannot be had.
+    #[error("{0}: it cannot be used as the certificate or the key of a client")]
+    Identity(String),
+}
+
+/// What a client shows of itself in TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// PEM file with the certificate, and behind it those between it and its authority.
+    pub certificate: PathBuf,
+    /// PEM file with its key, without a passphrase.
+    pub key: PathBuf,
 }
 
 /// Whether what is said with the server at `address` can be read and changed on its way: it is not
@@ -73,8 +86,10 @@ pub struct Server {
     idle_max: usize,
 }
 
+type Sender = SendRequest<Full<Bytes>>;
+
 struct Idle {
-    to: SendRequest<Full<Bytes>>,
+    to: Sender,
     born: Instant,
 }
 
@@ -84,11 +99,24 @@ impl Server {
     /// # Errors
     /// It is no address; the authorities, those of the system without a file, cannot be had.
     pub fn new(uri: &Uri, ca_file: Option<&Path>, idle_max: usize) -> Result<Self, BadAddress> {
+        Self::known_by(uri, ca_file, None, idle_max)
+    }
+
+    /// The same, for a server that wants to know who asks.
+    ///
+    /// # Errors
+    /// As those of [`Server::new`], or the identity cannot be had.
+    pub fn known_by(
+        uri: &Uri,
+        ca_file: Option<&Path>,
+        identity: Option<&Identity>,
+        idle_max: usize,
+    ) -> Result<Self, BadAddress> {
         let host = uri.host().filter(|host| !host.is_empty()).ok_or(BadAddress::Form)?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let (tls, port) = match uri.scheme_str() {
             Some("http") => (None, 80),
-            Some("https") => (Some(connector(ca_file)?), 443),
+            Some("https") => (Some(connector(ca_file, identity)?), 443),
             _ => return Err(BadAddress::Form),
         };
         let authority = uri.authority().map_or("", |it| it.as_str());
@@ -113,7 +141,8 @@ impl Server {
         request.headers_mut().insert(HOST, self.authority.clone());
         let (response, idle) = loop {
             let Some(mut idle) = self.take_idle() else {
-                let mut new = self.connect().await?;
+                let (to, _) = self.connect(2 * LIFE_MAX).await?;
+                let mut new = Idle { to, born: Instant::now() };
                 break (new.to.send_request(request).await?, new);
             };
             match idle.to.try_send_request(request).await {
@@ -130,6 +159,18 @@ impl Server {
         let body = body.map_err(|error| Fault::Body(error.to_string()))?.to_bytes();
         self.keep(idle).await;
         Ok((status, body))
+    }
+
+    /// The answer to a request, piece by piece as it comes, for as long as it goes on.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn stream(&self, mut request: Request<Full<Bytes>>) -> Result<Stream, Fault> {
+        request.headers_mut().insert(HOST, self.authority.clone());
+        let (mut to, connection) = self.connect(Duration::MAX).await?;
+        let connection = Connection(connection);
+        let answer = to.send_request(request).await?;
+        Ok(Stream { answer, _connection: connection })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -151,35 +192,73 @@ impl Server {
         }
     }
 
-    async fn connect(&self) -> Result<Idle, Fault> {
+    /// A connection that is used for so long at most.
+    async fn connect(&self, life: Duration) -> Result<(Sender, JoinHandle<()>), Fault> {
         let stream = TcpStream::connect((&*self.host, self.port)).await?;
         // An answer must not wait for others.
         stream.set_nodelay(true)?;
-        let to = match &self.tls {
-            None => open(TokioIo::new(stream)).await?,
+        match &self.tls {
+            None => open(TokioIo::new(stream), life).await,
             Some(connector) => {
                 let name = ServerName::try_from(self.host.clone());
                 let name = name.map_err(std::io::Error::other)?;
-                open(TokioIo::new(connector.connect(name, stream).await?)).await?
+                open(TokioIo::new(connector.connect(name, stream).await?), life).await
             }
-        };
-        Ok(Idle { to, born: Instant::now() })
+        }
     }
 }
 
-async fn open<T>(io: T) -> Result<SendRequest<Full<Bytes>>, Fault>
+/// An answer that comes piece by piece, on a connection of its own, which ends with it.
+pub struct Stream {
+    answer: Response<Incoming>,
+    _connection: Connection,
+}
+
+impl Stream {
+    /// What the server says of the request.
+    pub fn status(&self) -> StatusCode {
+        self.answer.status()
+    }
+
+    /// The next piece; none at the end.
+    pub async fn piece(&mut self) -> Option<Result<Bytes, Fault>> {
+        loop {
+            let frame = self.answer.body_mut().frame().await?;
+            match frame.map(Frame::into_data) {
+                Ok(Ok(data)) => return Some(Ok(data)),
+                // Trailers are no part of the answer.
+                Ok(Err(_)) => {}
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    }
+}
+
+/// A connection that is ended when nobody needs it any more.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn open<T>(io: T, life: Duration) -> Result<(Sender, JoinHandle<()>), Fault>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (to, connection) = handshake(io).await?;
     // What goes wrong there, whoever asked is told; the thread's end ends it as well.
-    tokio::spawn(async move {
-        let _ = tokio::time::timeout(2 * LIFE_MAX, connection).await;
+    let connection = tokio::spawn(async move {
+        let _ = tokio::time::timeout(life, connection).await;
     });
-    Ok(to)
+    Ok((to, connection))
 }
 
-fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, BadAddress> {
+fn connector(
+    ca_file: Option<&Path>,
+    identity: Option<&Identity>,
+) -> Result<TlsConnector, BadAddress> {
     let system = || SYSTEM_AUTHORITIES.map(Path::new).into_iter().find(|path| path.exists());
     let path = ca_file.or_else(system).unwrap_or(Path::new(SYSTEM_AUTHORITIES[0]));
     let unfit = || BadAddress::Authorities(path.display().to_string());
@@ -194,7 +273,18 @@ fn connector(ca_file: Option<&Path>) -> Result<TlsConnector, BadAddress> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|_| unfit())?.with_root_certificates(roots).with_no_client_auth();
+    let config = config.map_err(|_| unfit())?.with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let unfit = |path: &Path| BadAddress::Identity(path.display().to_string());
+            let chain = CertificateDer::pem_file_iter(certificate)
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                .map_err(|_| unfit(certificate))?;
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|_| unfit(key))?;
+            config.with_client_auth_cert(chain, secret).map_err(|_| unfit(certificate))?
+        }
+    };
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

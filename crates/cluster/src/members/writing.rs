@@ -1,0 +1,104 @@
+//! What a node writes: that it is a member, and the table.
+
+use super::{Event, Loss, Members, MembersSettings, MembersSink, Notice, Purpose, Release};
+use crate::agreement::{Ask, Cas, LeaseId, Revision};
+use crate::records::Node;
+use crate::table::{Home, Wanted};
+use weir_core::{Micros, Partition, PartitionSet};
+
+impl Members {
+    /// Takes the node's place, or changes the table, if that is due and nothing is in its way.
+    pub(super) fn write(&mut self, now: Micros, sink: &mut impl MembersSink) {
+        if !self.may_write() {
+            return;
+        }
+        let cas = match self.lease {
+            Some(lease) if self.seat.is_none() => self.join(lease.id, sink),
+            _ if !self.is_fenced => self.mend(now, sink),
+            _ => None,
+        };
+        if let Some(cas) = cas {
+            self.ask(Purpose::Write, Ask::Cas(cas), now, sink);
+        }
+    }
+
+    /// The next step to this node's place: that it is its own, then that it is taken.
+    fn join(&mut self, lease: LeaseId, sink: &mut impl MembersSink) -> Option<Cas> {
+        let MembersSettings { name, shards, .. } = &self.settings;
+        if let Some(node) = self.view.nodes().find(|node| node.place.name == *name) {
+            if self.told.taken_by.replace(node.incarnation) != Some(node.incarnation) {
+                let address = node.address.clone();
+                sink.tell(Event::Notice(Notice::NameTaken { address }));
+            }
+            return None;
+        }
+        let (places, keys) = (self.view.places()?, &self.view.keys);
+        let live = self.view.nodes().map(|node| &node.place);
+        let Some(place) = places.place_for(name, *shards, live) else {
+            if !std::mem::replace(&mut self.told.is_full, true) {
+                sink.tell(Event::Notice(Notice::Full));
+            }
+            return None;
+        };
+        let at_places = (keys.places.clone(), self.view.places_at());
+        if places.of(name) != Some(&place) {
+            let value = Some(places.with(place).to_bytes());
+            let compared = vec![at_places];
+            return Some(Cas { key: keys.places.clone(), value, lease: None, compared });
+        }
+        if self.view.member_at(place.slot) != Revision::NONE {
+            // Something that is no member stands there.
+            return None;
+        }
+        let key = keys.member(place.slot);
+        let node = Node {
+            place,
+            incarnation: self.incarnation,
+            address: self.settings.address.clone(),
+            letters: self.settings.letters,
+            letters_min: self.settings.letters_min,
+        };
+        let compared = vec![(key.clone(), Revision::NONE), at_places];
+        Some(Cas { key, value: Some(node.to_bytes()), lease: Some(lease), compared })
+    }
+
+    /// The table as it should be, if it is another, as far as this node may change it.
+    fn mend(&mut self, now: Micros, sink: &mut impl MembersSink) -> Option<Cas> {
+        let seat = self.own_seat()?;
+        let wanted = Wanted::of(&self.view.nodes().collect::<Vec<_>>())?;
+        let table = match self.view.table() {
+            None if self.view.table_at() == Revision::NONE => wanted.table(),
+            // It cannot be read, and its epochs are not known here.
+            None => return None,
+            Some(table) => {
+                let misplaced = table.misplaced_at(seat, &wanted);
+                if self.release == Release::None && misplaced != PartitionSet::default() {
+                    self.releases += 1;
+                    self.release = Release::Told(self.releases, misplaced);
+                    let number = self.releases;
+                    sink.tell(Event::Release { number, partitions: misplaced });
+                }
+                let moved = table.moved(&wanted, |at, home| self.is_free(at, home, now));
+                if moved == *table && self.view.table_stands() {
+                    return None;
+                }
+                moved
+            }
+        };
+        let keys = &self.view.keys;
+        let member = |slot| (keys.member(slot), self.view.member_at(slot));
+        // Only a member writes it, and whoever is lost is so still.
+        let mut compared = vec![(keys.table.clone(), self.view.table_at()), member(seat.0)];
+        compared.extend(self.lost.iter().map(|loss| member(loss.seat.0)));
+        let value = Some(table.to_bytes());
+        Some(Cas { key: keys.table.clone(), value, lease: None, compared })
+    }
+
+    /// Whether a partition may get another home now.
+    fn is_free(&self, at: Partition, home: Home, now: Micros) -> bool {
+        let wait = self.settings.times.wait;
+        let is_over = |loss: &Loss| home.is_at(loss.seat) && loss.seen_at + wait <= now;
+        matches!(self.release, Release::Done(set) if set.contains(at))
+            || self.lost.iter().any(is_over)
+    }
+}

@@ -1,0 +1,307 @@
+//! What nodes write for each other: who is a member, and which places are whose. JSON, so that an
+//! operator can read it; whoever has access may have written it, so it is checked when it is read.
+
+use serde::{Deserialize, Serialize};
+use weir_core::ShardId;
+
+/// How many nodes a cluster may have.
+pub const SLOTS: u8 = 16;
+
+/// Bytes of the longest record that is looked at, and of the longest name and address in it.
+const BYTES_MAX: usize = 64 * 1024;
+const NAME_BYTES_MAX: usize = 64;
+const ADDRESS_BYTES_MAX: usize = 256;
+
+/// Shards of the largest node.
+const SHARDS_MAX: u16 = 256;
+
+/// A node's number among those of its cluster, from 0 to [`SLOTS`] less one.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Slot(pub u8);
+
+impl Slot {
+    /// Each of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..SLOTS).map(Self)
+    }
+
+    /// For lists with an entry per slot.
+    pub(crate) fn index(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// One membership of a node, from when it takes its place until its lease ends: a number by chance,
+/// of 53 bits, since JSON has no more.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Incarnation(pub u64);
+
+/// A slot and ids of shards, which are a node's also while it is away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The node's name.
+    pub name: String,
+    /// Its slot.
+    pub slot: Slot,
+    /// The id of its first shard.
+    pub first_shard: u16,
+    /// How many shards it has; their ids follow each other.
+    pub shards: u16,
+}
+
+impl Place {
+    /// The ids of its shards.
+    pub fn shard_ids(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (self.first_shard..=u16::MAX).take(self.shards.into()).map(ShardId)
+    }
+
+    fn end(&self) -> u32 {
+        u32::from(self.first_shard) + u32::from(self.shards)
+    }
+
+    fn has_shard_of(&self, other: &Self) -> bool {
+        u32::from(self.first_shard) < other.end() && u32::from(other.first_shard) < self.end()
+    }
+
+    fn is_valid(&self) -> bool {
+        is_name(&self.name)
+            && self.slot.0 < SLOTS
+            && are_shards(self.shards)
+            && self.end() <= u32::from(u16::MAX) + 1
+    }
+}
+
+/// A member of the cluster, as it says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its place.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Which of its memberships this is.
+    pub incarnation: Incarnation,
+    /// Where others connect to it.
+    pub address: String,
+    /// The highest version of letters that it speaks.
+    pub letters: u16,
+    /// The lowest.
+    pub letters_min: u16,
+}
+
+impl Node {
+    pub(crate) fn slot(&self) -> Slot {
+        self.place.slot
+    }
+
+    /// What stands under the key of `slot`, if that is a member's record.
+    pub(crate) fn read(slot: Slot, value: &[u8]) -> Option<Self> {
+        let node: Self = read(value)?;
+        let is_valid = node.place.is_valid()
+            && node.place.slot == slot
+            && is_address(&node.address)
+            && node.letters_min <= node.letters;
+        is_valid.then_some(node)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+}
+
+/// The places of all nodes. They stand in one record, so that no two that overlap can be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Places {
+    places: Vec<Place>,
+}
+
+impl Places {
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+        let all: Self = read(value)?;
+        let places = &all.places;
+        let is_apart = |(at, place): (usize, &Place)| {
+            places[..at].iter().all(|other| {
+                other.name != place.name && other.slot != place.slot && !other.has_shard_of(place)
+            })
+        };
+        let is_valid = places.len() <= SLOTS.into()
+            && places.iter().all(Place::is_valid)
+            && places.iter().enumerate().all(is_apart);
+        is_valid.then_some(all)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter()
+    }
+
+    pub(crate) fn of(&self, name: &str) -> Option<&Place> {
+        self.places.iter().find(|place| place.name == name)
+    }
+
+    #[must_use]
+    pub(crate) fn with(&self, place: Place) -> Self {
+        let mut places = self.without(&place.name);
+        places.places.push(place);
+        places
+    }
+
+    #[must_use]
+    pub(crate) fn without(&self, name: &str) -> Self {
+        let others = self.places.iter().filter(|place| place.name != name);
+        Self { places: others.cloned().collect() }
+    }
+
+    /// A place for a node with so many shards: the one that it had, where that is large enough, and
+    /// nothing that others have here or among `live`. None if the cluster is full.
+    pub(crate) fn place_for<'a>(
+        &'a self,
+        name: &str,
+        shards: u16,
+        live: impl Iterator<Item = &'a Place>,
+    ) -> Option<Place> {
+        let others = self.places.iter().chain(live).filter(|place| place.name != name);
+        let others: Vec<&Place> = others.collect();
+        let own = self.of(name);
+        let is_free = |slot: &Slot| others.iter().all(|other| other.slot != *slot);
+        let slot = own.map(|own| own.slot).into_iter().chain(Slot::all()).find(is_free)?;
+        // A range begins where the node's own did, or as low as it can.
+        let ends = others.iter().filter_map(|other| u16::try_from(other.end()).ok());
+        let mut firsts: Vec<u16> = ends.chain([0]).collect();
+        firsts.sort_unstable();
+        let at = |first_shard| Place { name: name.into(), slot, first_shard, shards };
+        let is_apart = |place: &Place| {
+            place.is_valid() && others.iter().all(|other| !other.has_shard_of(place))
+        };
+        own.map(|own| own.first_shard).into_iter().chain(firsts).map(at).find(is_apart)
+    }
+}
+
+/// Whether it can name a node or a cluster: it is part of a key and of lines of logs.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+pub(crate) fn is_address(address: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic();
+    (1..=ADDRESS_BYTES_MAX).contains(&address.len()) && address.bytes().all(is_plain)
+}
+
+pub(crate) fn are_shards(shards: u16) -> bool {
+    (1..=SHARDS_MAX).contains(&shards)
+}
+
+/// A record, which may have fields that a later version has added.
+pub(crate) fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Option<T> {
+    if value.len() > BYTES_MAX {
+        return None;
+    }
+    serde_json::from_slice(value).ok()
+}
+
+pub(crate) fn to_bytes(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records are numbers and texts, which JSON has")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str, slot: u8, first_shard: u16, shards: u16) -> Place {
+        Place { name: name.into(), slot: Slot(slot), first_shard, shards }
+    }
+
+    fn places(of: &[Place]) -> Places {
+        of.iter().cloned().fold(Places::default(), |all, place| all.with(place))
+    }
+
+    fn place_for(all: &Places, name: &str, shards: u16) -> Option<Place> {
+        all.place_for(name, shards, [].iter())
+    }
+
+    #[test]
+    fn a_node_gets_the_lowest_slot_and_ids_that_are_free() {
+        let all = places(&[place("a", 0, 0, 2), place("c", 2, 6, 4)]);
+        assert_eq!(place_for(&all, "b", 4), Some(place("b", 1, 2, 4)));
+        assert_eq!(place_for(&all, "b", 5), Some(place("b", 1, 10, 5)));
+        let live = [place("x", 1, 2, 1)];
+        assert_eq!(all.place_for("b", 4, live.iter()), Some(place("b", 3, 10, 4)));
+    }
+
+    #[test]
+    fn a_node_that_returns_gets_what_it_had_while_that_fits() {
+        let all = places(&[place("a", 5, 8, 2), place("b", 1, 12, 4)]);
+        for (shards, first) in [(1, 8), (2, 8), (4, 8), (5, 0), (9, 16)] {
+            assert_eq!(place_for(&all, "a", shards), Some(place("a", 5, first, shards)));
+        }
+    }
+
+    #[test]
+    fn a_full_cluster_has_no_place() {
+        let all: Vec<Place> =
+            (0..SLOTS).map(|slot| place(&slot.to_string(), slot, slot.into(), 1)).collect();
+        assert_eq!(place_for(&places(&all), "b", 1), None);
+        assert!(place_for(&places(&all), "3", 1).is_some());
+    }
+
+    #[test]
+    fn ids_go_to_the_last_and_no_further() {
+        let last = place("a", 0, u16::MAX - 1, 2);
+        assert_eq!(last.shard_ids().collect::<Vec<_>>(), [65_534, 65_535].map(ShardId));
+        assert!(Places::read(&places(&[last.clone()]).to_bytes()).is_some());
+        assert!(Places::read(&places(&[place("a", 0, u16::MAX, 2)]).to_bytes()).is_none());
+        let all = places(&[last, place("b", 1, 0, 1)]);
+        assert_eq!(place_for(&all, "c", 3), Some(place("c", 2, 1, 3)));
+    }
+
+    #[test]
+    fn places_that_overlap_or_are_none_are_not_read() {
+        let good = places(&[place("a", 0, 0, 2), place("b", 1, 2, 2)]);
+        assert_eq!(Places::read(&good.to_bytes()), Some(good.clone()));
+        for bad in [
+            place("c", 0, 9, 1),
+            place("c", 2, 3, 1),
+            place("c", SLOTS, 9, 1),
+            place("c", 2, 9, 0),
+            place("c/d", 2, 9, 1),
+            place("", 2, 9, 1),
+            place(&"c".repeat(65), 2, 9, 1),
+        ] {
+            assert_eq!(Places::read(&good.with(bad.clone()).to_bytes()), None, "{bad:?}");
+        }
+        for bad in [&b""[..], b"{}", b"[]", b"\xFF", &vec![b' '; BYTES_MAX + 1]] {
+            assert_eq!(Places::read(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_read_back_and_only_under_its_slot() {
+        let node = Node {
+            place: place("a", 3, 8, 2),
+            incarnation: Incarnation((1 << 53) - 1),
+            address: "10.0.0.1:7883".into(),
+            letters: 2,
+            letters_min: 1,
+        };
+        assert_eq!(Node::read(Slot(3), &node.to_bytes()), Some(node.clone()));
+        assert_eq!(Node::read(Slot(4), &node.to_bytes()), None);
+        let later = String::from_utf8(node.to_bytes()).unwrap().replacen('{', r#"{"zone":"x","#, 1);
+        assert_eq!(Node::read(Slot(3), later.as_bytes()), Some(node.clone()));
+        let bad = |address: &str, letters_min| Node {
+            address: address.into(),
+            letters_min,
+            ..node.clone()
+        };
+        for bad in [bad("", 1), bad("a b", 1), bad("a:1", 3)] {
+            assert_eq!(Node::read(Slot(3), &bad.to_bytes()), None, "{bad:?}");
+        }
+    }
+}
