@@ -16,6 +16,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-store", &["weir-chance"]),
+    // What is between nodes, without the broker.
+    ("weir-cluster", &["weir-chance", "weir-core", "weir-wire"]),
+    ("weir-carrier", &["weir-cluster", "weir-reactor", "weir-transport"]),
     // Pure, and fuzzed without the broker.
     ("weir-mosquitto", &["weir-core", "weir-wire"]),
     ("weir-client", &["weir-wire"]),
@@ -131,7 +134,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 
 /// Crates without I/O, clock, thread, lock or random source; each has a clippy.toml that says so.
 const PURE: &[&str] =
-    &["chance", "wire", "core", "client", "flow", "mosquitto", "sim", "transport"];
+    &["chance", "wire", "core", "client", "cluster", "flow", "mosquitto", "sim", "transport"];
 
 /// What every purity gate must forbid.
 const FORBIDDEN: &[&str] = &[

@@ -1,0 +1,9 @@
+//! What the nodes of a cluster say to each other, as values: no I/O, clock, thread or lock.
+
+mod frame;
+mod link;
+mod slot;
+
+pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
+pub use link::{Counts, Inbox, Link, LinkError, Peer, Pushed, Settings};
+pub use slot::{SLOTS, Slot};

@@ -1,0 +1,11 @@
+//! Links from outside.
+
+#![expect(clippy::unwrap_used, reason = "a test: a panic is its failure")]
+
+mod fuzz;
+#[expect(unreachable_pub, reason = "shared with the library of the fuzz targets")]
+#[path = "../../../../fuzz/src/frame.rs"]
+mod fuzzed;
+mod links;
+mod network;
+mod support;
