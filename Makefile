@@ -44,7 +44,7 @@ test:
 
 # The same, and what `make test` leaves out: the dependencies' licenses and sources, each fuzz
 # target for ten seconds, the clients in Java, the API against its description, the sweeps, and
-# features that are off by default: `kafka` against a Kafka, and `otlp`.
+# features that are off by default: `kafka` against a Kafka, `otlp` and `zenoh`.
 test-long: test
 	scripts/setup --all
 	cargo deny --log-level error check bans licenses sources
@@ -56,6 +56,8 @@ test-long: test
 	cargo test --package weir-bridge --package weir-broker --locked --lib \
 	    --features weir-bridge/kafka,weir-broker/kafka
 	cargo test --package weir --features kafka --locked --test it -- --include-ignored kafka::
+	cargo clippy --package weir-carrier --features zenoh --all-targets --locked -- -D warnings
+	cargo test --package weir-carrier --features zenoh --locked
 
 # All packages, installed and run: as root, with debootstrap, umoci, dpkg-dev, openssl and iproute2.
 packages:

@@ -8,6 +8,7 @@ pub mod api;
 mod auth;
 pub mod bridge;
 pub mod flow;
+pub mod frame;
 pub mod frames;
 pub mod letter;
 pub mod mosquitto;

@@ -16,7 +16,9 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("weir-wire", &[]),
     ("weir-core", &["weir-chance", "weir-wire"]),
     ("weir-store", &["weir-chance"]),
-    ("weir-cluster", &["weir-chance", "weir-core"]),
+    // What is between nodes, without the broker.
+    ("weir-cluster", &["weir-chance", "weir-core", "weir-wire"]),
+    ("weir-carrier", &["weir-cluster", "weir-reactor", "weir-transport"]),
     // Pure, and fuzzed without the broker.
     ("weir-mosquitto", &["weir-core", "weir-wire"]),
     ("weir-client", &["weir-wire"]),

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_carrier::{Carrier, Lost, Outlet, Place};
-use weir_cluster::{Event, LinkSettings, Pushed, Slot};
+use weir_cluster::{Event, Pushed, Settings, Slot};
 use weir_core::{Mail, Micros, ShardId, Wall};
 use weir_reactor::{Mailbox, now_us};
 
@@ -169,13 +169,13 @@ impl Post {
             return;
         }
         self.lose(member.slot, carrier);
-        let settings = LinkSettings {
+        let settings = Settings {
             cluster: self.setup.cluster.clone(),
             own: self.setup.own,
             peer: member.slot,
             incarnation: self.setup.incarnation,
-            window_bytes: LinkSettings::WINDOW_BYTES,
-            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX,
+            window_bytes: Settings::WINDOW_BYTES,
+            frame_bytes_max: Settings::FRAME_BYTES_MAX,
         };
         tracing::info!(node = member.name, address = %member.address, "a node is a member");
         let place = Place { address: member.address, host: member.host.clone() };

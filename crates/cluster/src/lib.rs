@@ -3,18 +3,27 @@
 //!
 //! [`Members`] is a node's membership: its lease, its place, and which node is home to which
 //! partition. It asks an agreement ([`Ask`], [`Said`]): etcd, or [`Store`], which is one in memory.
+//! [`Link`] is what a node keeps of another: letters on their way to it, and how far it has taken
+//! what came from there.
 
 mod agreement;
+mod frame;
+mod link;
 mod members;
 mod memory;
 mod records;
+mod slot;
 mod table;
 mod view;
 
 pub use agreement::{Ask, Cas, Change, Failure, LeaseId, Record, Revision, Said, Ticket};
+pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
+pub use link::{Counts, Inbox, Link, LinkError, Peer, Pushed, Settings};
 pub use members::{
-    BadSettings, Counts, Event, Members, MembersSettings, MembersSink, NotForgotten, Notice, Times,
+    BadSettings, Counts as MembersCounts, Event, Members, MembersSettings, MembersSink,
+    NotForgotten, Notice, Times,
 };
 pub use memory::{Asker, Heard, Store};
-pub use records::{Incarnation, Node, Place, SLOTS, Slot};
+pub use records::{Incarnation, Node, Place};
+pub use slot::{SLOTS, Slot};
 pub use table::{Home, Table};

@@ -1,11 +1,9 @@
 //! What nodes write for each other: who is a member, and which places are whose. JSON, so that an
 //! operator can read it; whoever has access may have written it, so it is checked when it is read.
 
+use crate::slot::{SLOTS, Slot};
 use serde::{Deserialize, Serialize};
 use weir_core::ShardId;
-
-/// How many nodes a cluster may have.
-pub const SLOTS: u8 = 16;
 
 /// Bytes of the longest record that is looked at, and of the longest name and address in it.
 const BYTES_MAX: usize = 64 * 1024;
@@ -14,25 +12,6 @@ const ADDRESS_BYTES_MAX: usize = 256;
 
 /// Shards of the largest node.
 const SHARDS_MAX: u16 = 256;
-
-/// A node's number among those of its cluster, from 0 to [`SLOTS`] less one.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct Slot(pub u8);
-
-impl Slot {
-    /// Each of them.
-    pub fn all() -> impl Iterator<Item = Self> {
-        (0..SLOTS).map(Self)
-    }
-
-    /// For lists with an entry per slot.
-    pub(crate) fn index(self) -> usize {
-        self.0.into()
-    }
-}
 
 /// One membership of a node, from when it takes its place until its lease ends: a number by chance,
 /// of 53 bits, since JSON has no more.
@@ -71,7 +50,7 @@ impl Place {
 
     fn is_valid(&self) -> bool {
         is_name(&self.name)
-            && self.slot.0 < SLOTS
+            && self.slot.is_one()
             && are_shards(self.shards)
             && self.end() <= u32::from(u16::MAX) + 1
     }
@@ -128,7 +107,7 @@ impl Places {
                 other.name != place.name && other.slot != place.slot && !other.has_shard_of(place)
             })
         };
-        let is_valid = places.len() <= SLOTS.into()
+        let is_valid = places.len() <= SLOTS
             && places.iter().all(Place::is_valid)
             && places.iter().enumerate().all(is_apart);
         is_valid.then_some(all)
@@ -247,7 +226,7 @@ mod tests {
     #[test]
     fn a_full_cluster_has_no_place() {
         let all: Vec<Place> =
-            (0..SLOTS).map(|slot| place(&slot.to_string(), slot, slot.into(), 1)).collect();
+            (0..SLOTS as u8).map(|slot| place(&slot.to_string(), slot, slot.into(), 1)).collect();
         assert_eq!(place_for(&places(&all), "b", 1), None);
         assert!(place_for(&places(&all), "3", 1).is_some());
     }
@@ -269,7 +248,7 @@ mod tests {
         for bad in [
             place("c", 0, 9, 1),
             place("c", 2, 3, 1),
-            place("c", SLOTS, 9, 1),
+            place("c", SLOTS as u8, 9, 1),
             place("c", 2, 9, 0),
             place("c/d", 2, 9, 1),
             place("", 2, 9, 1),

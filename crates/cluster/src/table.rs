@@ -91,7 +91,7 @@ impl Table {
         let Written { nodes, homes }: Written = read(value)?;
         let home = |&(node, epoch): &(u16, u64)| {
             let &(slot, incarnation) = nodes.get(usize::from(node))?;
-            let is_valid = slot.0 < crate::records::SLOTS && epoch > 0 && epoch < u64::MAX;
+            let is_valid = slot.is_one() && epoch > 0 && epoch < u64::MAX;
             is_valid.then_some(Home { slot, incarnation, epoch })
         };
         let homes: Vec<Home> = homes.iter().map(home).collect::<Option<_>>()?;

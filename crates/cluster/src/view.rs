@@ -1,7 +1,8 @@
 //! A copy of what the agreement has of a cluster, always as of one revision.
 
 use crate::agreement::{Change, Record, Revision};
-use crate::records::{Node, Places, SLOTS, Slot};
+use crate::records::{Node, Places};
+use crate::slot::{SLOTS, Slot};
 use crate::table::Table;
 
 /// The keys of a cluster.
@@ -34,7 +35,7 @@ impl Keys {
 pub(crate) struct View {
     pub(crate) keys: Keys,
     pub(crate) revision: Revision,
-    members: [Kept<Node>; SLOTS as usize],
+    members: [Kept<Node>; SLOTS],
     places: Kept<Places>,
     table: Kept<Table>,
     /// Whether the table is the one that stands there.
@@ -58,7 +59,7 @@ impl View {
         Self {
             keys: Keys::new(cluster),
             revision: Revision::NONE,
-            members: [const { Kept::NONE }; SLOTS as usize],
+            members: [const { Kept::NONE }; SLOTS],
             places: Kept { at: Revision::NONE, value: Some(Places::default()) },
             table: Kept::NONE,
             table_stands: false,

@@ -87,12 +87,9 @@ impl Mail {
                 [pending, done, retains].into_iter().for_each(|numbers| put_numbers(out, numbers));
                 out.push(u8::from(*is_short));
             }
-            Self::Publish { message, to_subscribers, picks, number, mailed } => {
+            Self::Publish { message, .. } => {
                 out.push(PUBLISH);
-                out.push(u8::from(*to_subscribers));
-                put_picks(out, picks);
-                put_option(out, number.as_ref(), |out, number| put_number(out, *number));
-                put_option(out, mailed.as_ref(), |out, lsn| put_lsn(out, *lsn));
+                self.encode_again(out);
                 put_message(out, message, wall);
             }
             Self::Kept { number } => {
@@ -107,6 +104,16 @@ impl Mail {
             }
             _ => self.encode_retained(wall, out),
         }
+    }
+
+    /// What a letter with a message says beside it, for a carrier that has encoded the message with
+    /// another letter. Other kinds have nothing of the sort.
+    pub fn encode_again(&self, out: &mut Vec<u8>) {
+        let Self::Publish { to_subscribers, picks, number, mailed, .. } = self else { return };
+        out.push(u8::from(*to_subscribers));
+        put_picks(out, picks);
+        put_option(out, number.as_ref(), |out, number| put_number(out, *number));
+        put_option(out, mailed.as_ref(), |out, lsn| put_lsn(out, *lsn));
     }
 
     /// One about retained messages or partitions.
@@ -173,8 +180,36 @@ impl Mail {
     /// A kind that is not known, or bytes that no letter of this kind has.
     pub fn decode(bytes: &[u8], wall: Wall) -> Result<Self, BadRecord> {
         let mut reader = Reader::new(bytes);
-        let from = &mut reader;
-        let mail = match from.byte()? {
+        let mail = Self::read(&mut reader, wall)?;
+        reader.finish()?;
+        Ok(mail)
+    }
+
+    /// As [`Mail::decode`], of the letter at the front of these bytes, which leaves them.
+    ///
+    /// # Errors
+    /// As those of [`Mail::decode`].
+    pub fn decode_first(bytes: &mut &[u8], wall: Wall) -> Result<Self, BadRecord> {
+        let mut reader = Reader::new(*bytes);
+        let mail = Self::read(&mut reader, wall)?;
+        *bytes = reader.rest();
+        Ok(mail)
+    }
+
+    /// The letter that [`Mail::encode_again`] has put at the front of these bytes, which leaves
+    /// them, with its message.
+    ///
+    /// # Errors
+    /// Bytes that it does not write.
+    pub fn decode_again(bytes: &mut &[u8], message: Arc<Message>) -> Result<Self, BadRecord> {
+        let mut reader = Reader::new(*bytes);
+        let mail = publish(&mut reader, |_| Ok(message))?;
+        *bytes = reader.rest();
+        Ok(mail)
+    }
+
+    fn read(from: &mut Reader<'_>, wall: Wall) -> Result<Self, BadRecord> {
+        Ok(match from.byte()? {
             INTEREST => Self::Interest { filter: from.text()?.into(), number: from.number()? },
             INTEREST_GONE => Self::InterestGone { filter: from.text()?.into() },
             JOINED => {
@@ -193,13 +228,7 @@ impl Mail {
                 retains: numbers(from)?,
                 is_short: from.flag()?,
             },
-            PUBLISH => Self::Publish {
-                to_subscribers: from.flag()?,
-                picks: from.picks()?,
-                number: from.option(Reader::number)?,
-                mailed: from.option(Reader::lsn)?,
-                message: message(from, wall)?,
-            },
+            PUBLISH => publish(from, |from| message(from, wall))?,
             KEPT => Self::Kept { number: from.lsn()? },
             REFUSED => Self::Refused {
                 topic: from.text()?.into(),
@@ -207,9 +236,7 @@ impl Mail {
                 detail: detail(from.text()?),
             },
             kind => Self::decode_retained(kind, from, wall)?,
-        };
-        reader.finish()?;
-        Ok(mail)
+        })
     }
 
     fn decode_retained(kind: u8, from: &mut Reader<'_>, wall: Wall) -> Result<Self, BadRecord> {
@@ -246,6 +273,20 @@ impl Mail {
             kind => return Err(BadRecord::UnknownKind(kind)),
         })
     }
+}
+
+/// Its fields in their order; the message comes from `message`.
+fn publish<'a>(
+    from: &mut Reader<'a>,
+    message: impl FnOnce(&mut Reader<'a>) -> Result<Arc<Message>, BadRecord>,
+) -> Result<Mail, BadRecord> {
+    Ok(Mail::Publish {
+        to_subscribers: from.flag()?,
+        picks: from.picks()?,
+        number: from.option(Reader::number)?,
+        mailed: from.option(Reader::lsn)?,
+        message: message(from)?,
+    })
 }
 
 fn put_member(out: &mut Vec<u8>, share: &str, member: u64, packet_bytes_max: Option<u32>) {

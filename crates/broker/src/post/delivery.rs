@@ -4,7 +4,7 @@ use super::member::Member;
 use super::tell_all;
 use crate::letter::{Letter, NodeNews};
 use std::ops::Range;
-use weir_cluster::{Inbox, LinkPeer};
+use weir_cluster::{Inbox, Peer};
 use weir_core::{Mail, ShardId};
 use weir_reactor::Mailbox;
 
@@ -16,7 +16,7 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Inbox for Delivery<'_> {
-    fn up(&mut self, peer: LinkPeer) {
+    fn up(&mut self, peer: Peer) {
         if !std::mem::replace(self.is_here, true) {
             let shards = &self.member.shards;
             tell_all(self.mailbox, self.own, || NodeNews::Joined(shards.clone()));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::memory::{Asker, Heard, Store};
-use crate::records::{SLOTS, Slot};
+use crate::slot::{SLOTS, Slot};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Nodes and the agreement, without a delay between them.

@@ -148,6 +148,26 @@ proptest! {
     }
 
     #[test]
+    fn letters_behind_each_other_are_told_apart(first in mail(), second in mail()) {
+        let bytes = [encoded(&first), encoded(&second)].concat();
+        let rest = &mut &bytes[..];
+        prop_assert_eq!(Mail::decode_first(rest, WALL), Ok(first));
+        prop_assert_eq!(Mail::decode_first(rest, WALL), Ok(second));
+        prop_assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_letter_without_its_message_reads_as_written(mail in publish()) {
+        let Mail::Publish { message, .. } = &mail else { unreachable!() };
+        let mut bytes = Vec::new();
+        mail.encode_again(&mut bytes);
+        bytes.push(7);
+        let rest = &mut &bytes[..];
+        prop_assert_eq!(Mail::decode_again(rest, Arc::clone(message)), Ok(mail));
+        prop_assert_eq!(*rest, &[7][..]);
+    }
+
+    #[test]
     fn no_part_of_a_letter_is_one(mail in mail()) {
         let mut bytes = encoded(&mail);
         for end in 0..bytes.len() {

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Checked by the tests of `weir-control`, `weir-bridge`, `weir-core`, `weir-flow`,
-/// `weir-mosquitto` and `weir-broker`.
-const OF_OTHERS: [&str; 15] = [
+/// `weir-mosquitto`, `weir-cluster` and `weir-broker`.
+const OF_OTHERS: [&str; 16] = [
     "api",
     "bridge",
     "core",
     "record",
     "letter",
+    "frame",
     "flow_expression",
     "flow_payload",
     "mosquitto_db",

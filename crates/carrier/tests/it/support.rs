@@ -1,0 +1,145 @@
+//! Nodes that number the letters they send each other.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use weir_carrier::{Carrier, Lost, Outlet, Place, Post};
+use weir_cluster::{Inbox, Link, Peer, Settings, Slot};
+use weir_core::{Mail, Micros, ShardId, Wall};
+use weir_reactor::now_us;
+
+const WALL: Wall = Wall(0);
+
+/// A node with one shard.
+pub(crate) struct Node {
+    carrier: Box<dyn Carrier>,
+    pub(crate) desk: Desk,
+}
+
+impl Node {
+    pub(crate) fn new(own: u8, incarnation: u64, carrier: impl Carrier + 'static) -> Self {
+        let desk = Desk {
+            own: Slot(own),
+            incarnation,
+            links: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            downs: Vec::new(),
+            renews: None,
+        };
+        Self { carrier: Box::new(carrier), desk }
+    }
+
+    pub(crate) fn join(&mut self, node: u8, place: Place) {
+        let settings = Settings {
+            cluster: "lab".into(),
+            own: self.desk.own,
+            peer: Slot(node),
+            incarnation: self.desk.incarnation,
+            window_bytes: Settings::WINDOW_BYTES,
+            frame_bytes_max: Settings::FRAME_BYTES_MAX,
+        };
+        self.desk.links.insert(Slot(node), Link::new(settings));
+        self.carrier.join(Slot(node), place);
+    }
+
+    pub(crate) fn turn(&mut self) {
+        self.carrier.turn(Some(Duration::from_millis(1)), &mut self.desk).unwrap();
+    }
+
+    /// Letters of these numbers and of so many bytes for that node.
+    pub(crate) fn send(&mut self, to: u8, numbers: std::ops::RangeInclusive<u64>, bytes: usize) {
+        let link = self.desk.links.get_mut(&Slot(to)).unwrap();
+        for number in numbers {
+            let mail = Mail::Interest { filter: "f".repeat(bytes).into(), number };
+            let _ = link.push(ShardId(0), ShardId(1), &mail, WALL);
+        }
+    }
+
+    /// The numbers that came from that node.
+    pub(crate) fn came(&self, from: u8) -> &[u64] {
+        self.desk.notes.get(&Slot(from)).map_or(&[], |notes| &notes.letters)
+    }
+}
+
+/// Turns all nodes until `is_done`.
+pub(crate) fn until(nodes: &mut [&mut Node], mut is_done: impl FnMut(&[&mut Node]) -> bool) {
+    // Far too long to be met.
+    let long = Duration::from_secs(60);
+    let begun = Instant::now();
+    while !is_done(nodes) {
+        nodes.iter_mut().for_each(|node| node.turn());
+        assert!(begun.elapsed() < long, "what is awaited does not come");
+    }
+}
+
+/// What a node was told of another.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) letters: Vec<u64>,
+    pub(crate) ups: u64,
+    pub(crate) resets: u64,
+}
+
+impl Inbox for Notes {
+    fn up(&mut self, _peer: Peer) {
+        self.ups += 1;
+    }
+
+    fn reset(&mut self, _lost: u64) {
+        self.resets += 1;
+    }
+
+    fn letter(&mut self, _from: ShardId, _to: ShardId, mail: Mail) {
+        if let Mail::Interest { number, .. } = mail {
+            self.letters.push(number);
+        }
+    }
+}
+
+/// The links of a node.
+pub(crate) struct Desk {
+    own: Slot,
+    incarnation: u64,
+    pub(crate) links: BTreeMap<Slot, Link>,
+    pub(crate) notes: BTreeMap<Slot, Notes>,
+    pub(crate) downs: Vec<(Slot, Lost)>,
+    /// The connection with it is given up at the end of the turn.
+    pub(crate) renews: Option<Slot>,
+}
+
+impl Post for Desk {
+    fn peer_up(&mut self, _out: &mut dyn Outlet, node: Slot) {
+        self.links.get_mut(&node).unwrap().connected(Micros(now_us()));
+    }
+
+    fn peer_down(&mut self, _out: &mut dyn Outlet, node: Slot, lost: Lost) {
+        self.links.get_mut(&node).unwrap().disconnected();
+        self.downs.push((node, lost));
+    }
+
+    fn received(&mut self, out: &mut dyn Outlet, node: Slot, bytes: &[u8]) -> usize {
+        let link = self.links.get_mut(&node).unwrap();
+        let notes = self.notes.entry(node).or_default();
+        link.received(bytes, Micros(now_us()), WALL, notes).unwrap_or_else(|_| {
+            out.renew(node);
+            bytes.len()
+        })
+    }
+
+    fn turn_end(&mut self, out: &mut dyn Outlet) {
+        if let Some(node) = self.renews.take() {
+            self.links.get_mut(&node).unwrap().disconnected();
+            out.renew(node);
+        }
+        let now = Micros(now_us());
+        for (node, link) in &mut self.links {
+            if link.handle_timeout(now).is_err() {
+                out.renew(*node);
+            }
+            while out.has_room(*node)
+                && let Some(frame) = link.flush(now)
+            {
+                out.send(*node, frame);
+            }
+        }
+    }
+}
