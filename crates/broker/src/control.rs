@@ -292,6 +292,7 @@ fn not_moved(why: NotMoved) -> weir_control::NotMoved {
         NotMoved::UnknownShard => weir_control::NotMoved::UnknownShard,
         NotMoved::IsThere => weir_control::NotMoved::IsThere,
         NotMoved::Logged => weir_control::NotMoved::Logged,
+        NotMoved::Clustered => weir_control::NotMoved::Clustered,
     }
 }
 

@@ -92,9 +92,12 @@ impl Letter {
     /// before.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Mail(mail) | Self::Far(_, mail) | Self::Near(_, mail) => mail.bytes(),
+            Self::Mail(mail) => mail.bytes(),
             Self::Connection(carried) => carried.moved.bytes(),
-            Self::Parcel(_)
+            // Of those that come from other nodes or go there, the links bound what waits.
+            Self::Far(..)
+            | Self::Near(..)
+            | Self::Parcel(_)
             | Self::Node(_)
             | Self::Lists(_)
             | Self::Ask(_)

@@ -4,7 +4,8 @@
 //! the partition (rendezvous hashing): the more shards, the more partitions, and when a node comes
 //! or goes, only what it gets or had moves. Whole numbers only, so that all nodes compute the same.
 
-use crate::records::{Incarnation, Node, Slot, read, to_bytes};
+use crate::records::{Incarnation, Node, read, to_bytes};
+use crate::slot::Slot;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;

@@ -247,6 +247,8 @@ pub enum NotMoved {
     IsThere,
     /// Its sessions are in a log on disk that stays where it is.
     Logged,
+    /// Other nodes of the cluster have it where it is.
+    Clustered,
 }
 
 /// Some clients of a shard. May be short of them, or empty, with more behind it.

@@ -98,7 +98,7 @@ impl Membership {
             waker.wake();
         };
         let etcd = EtcdSettings { endpoints: config.etcd.clone(), ..EtcdSettings::default() };
-        let mut membership = Self { members, etcd: Etcd::start(&etcd, wake)? };
+        let membership = Self { members, etcd: Etcd::start(&etcd, wake)? };
         membership.wait(config, proposal, &rings)
     }
 

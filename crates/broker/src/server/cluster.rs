@@ -9,13 +9,16 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use weir_carrier::Carrier as _;
 use weir_carrier::tcp::{self, Tcp};
 use weir_core::{Micros, Wall};
 use weir_reactor::{Mailbox, Waker, mailboxes, now_us};
 
-/// The post, and what carries its letters.
-pub(crate) type PostToBe = (Post, Tcp);
+/// The post, and what its carrier is made of on its thread.
+pub(crate) struct PostToBe {
+    post: Post,
+    settings: tcp::Settings,
+    waker: Waker,
+}
 
 /// Where the post listens, and what wakes it.
 pub(super) struct PostOffice {
@@ -73,10 +76,10 @@ impl PostOffice {
         };
         let settings =
             tcp::Settings { own: place.slot, listener: self.listener.try_clone()?, tls: None };
-        let carrier = Tcp::new(settings, self.waker.clone())?;
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
         let gate = Gate::new(Arc::clone(asked), stopper, ready::announce);
-        Ok((mailboxes, (Post::new(setup, own, membership, gate), carrier)))
+        let post = Post::new(setup, own, membership, gate);
+        Ok((mailboxes, PostToBe { post, settings, waker: self.waker.clone() }))
     }
 }
 
@@ -99,13 +102,14 @@ impl Running {
 
 /// Starts the thread. The broker stops if it ends: clients would wait for other nodes for ever.
 pub(super) fn start(
-    (post, mut carrier): PostToBe,
+    PostToBe { post, settings, waker }: PostToBe,
     stopper: &Stopper,
 ) -> std::io::Result<Running> {
     let (stop, stopper) = (Arc::new(AtomicBool::new(false)), stopper.clone());
-    let (waker, asked) = (carrier.waker(), Arc::clone(&stop));
+    let (asked, wakes) = (Arc::clone(&stop), waker.clone());
     let run = move || {
-        if let Err(error) = post.run(&mut carrier, &asked) {
+        let carrier = Tcp::new(settings, wakes);
+        if let Err(error) = carrier.and_then(|mut carrier| post.run(&mut carrier, &asked)) {
             tracing::error!(%error, "the post cannot go on; stopping");
             stopper.stop_broken();
         }

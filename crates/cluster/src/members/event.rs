@@ -1,7 +1,8 @@
 //! What a membership tells, and what it asks.
 
 use crate::agreement::{Ask, Ticket};
-use crate::records::{Incarnation, Node, Slot};
+use crate::records::{Incarnation, Node};
+use crate::slot::Slot;
 use weir_core::PartitionSet;
 
 /// Where questions and events go.
