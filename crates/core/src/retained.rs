@@ -150,6 +150,12 @@ impl Retained {
         self.store.next(after)
     }
 
+    /// Whether all that this shard, which is `own`, knows of as its owner is in its store: what
+    /// other nodes publish need not be.
+    pub(crate) fn has_own(&self, own: ShardId) -> bool {
+        !self.is_clustered() || self.stamps.has_received(&self.stamps.needed(own))
+    }
+
     /// Forgets a message of this shard's own store that is expired.
     pub(crate) fn drop_expired(&mut self, topic: &str) {
         self.store.clear(topic);

@@ -82,7 +82,7 @@ impl Shard {
             }
             let filter = TopicFilter { group: None, filter: &text };
             let Next { owner, after, partitions } = next;
-            if owner == self.place.id {
+            if owner == self.place.id && self.retained.has_own(owner) {
                 let Self { retained, place, .. } = self;
                 let among = partitions.as_deref().map(|wanted| (wanted, &place.partitions));
                 let page = retained.page(filter, after.as_deref(), among, messages_max, now);
@@ -100,7 +100,11 @@ impl Shard {
             let needed = self.retained.stamps.needed(owner);
             let query =
                 RetainedQuery { filter: text, after, partitions, messages_max, needed, ticket };
-            return sink.mail(owner, Mail::RetainedQuery(query));
+            if owner != self.place.id {
+                return sink.mail(owner, Mail::RetainedQuery(query));
+            }
+            // What another node's shard has published is on its way by way of that node's owner.
+            return self.retained.queries.hold(owner, query);
         }
     }
 
@@ -258,18 +262,24 @@ impl Shard {
         if retained.queries.is_empty() || retained.queries.is_put_off {
             return;
         }
-        let mut from = 0;
+        let (mut from, mut own) = (0, Vec::new());
         while let Some(at) = retained.next_query(from) {
             if slices.is_spent() {
                 retained.queries.is_put_off = true;
-                return slices.put_off(Work::Queries, now);
+                slices.put_off(Work::Queries, now);
+                break;
             }
             let Answered { to, page, looked_at } =
                 retained.answer_query(at, &place.partitions, now);
             slices.add(PAGE_STEPS + (looked_at + page.messages.len()) as u64);
-            sink.mail(to, Mail::RetainedPage(page));
+            if to == place.id {
+                own.push(page);
+            } else {
+                sink.mail(to, Mail::RetainedPage(page));
+            }
             from = at;
         }
+        own.into_iter().for_each(|page| self.on_page(page, now, sink));
     }
 
     /// The turn of other shards' queries has come.
