@@ -41,7 +41,8 @@ const MOVED_RETAINED: u8 = 17;
 const THAW: u8 = 18;
 const THAWED: u8 = 19;
 const COPY: u8 = 20;
-const LISTED: u8 = 21;
+const LISTING: u8 = 21;
+const LISTED: u8 = 22;
 
 /// What a letter of refusal may name; what is none of these comes out as the last.
 const DETAILS: [&str; 4] = [
@@ -166,6 +167,10 @@ impl Mail {
                 put_option(out, number.as_ref(), |out, number| put_number(out, *number));
                 put_message(out, message, wall);
             }
+            Self::Listing { number } => {
+                out.push(LISTING);
+                put_number(out, *number);
+            }
             Self::Listed { received } => {
                 out.push(LISTED);
                 put_numbers(out, received);
@@ -269,6 +274,7 @@ impl Mail {
                 number: from.option(Reader::number)?,
                 message: message(from, wall)?,
             },
+            LISTING => Self::Listing { number: from.number()? },
             LISTED => Self::Listed { received: numbers(from)? },
             kind => return Err(BadRecord::UnknownKind(kind)),
         })

@@ -151,7 +151,12 @@ pub enum Mail {
         /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
         number: Option<u64>,
     },
-    /// The sender has told the receiver, which is of another node, of all that there is.
+    /// The sender begins to tell the receiver, which is of another node, of all that there is.
+    Listing {
+        /// Messages that it publishes as retained from now on have higher numbers.
+        number: u64,
+    },
+    /// It has told all of it.
     Listed {
         /// The number of the last message of each shard that had come to the sender: whatever of
         /// them is retained has been copied.
@@ -192,6 +197,7 @@ impl Mail {
             | Self::Receipt { .. }
             | Self::Retained { .. }
             | Self::Kept { .. }
+            | Self::Listing { .. }
             | Self::Listed { .. }
             // What moves was there before.
             | Self::Marker { .. }

@@ -75,7 +75,7 @@ impl Retained {
     /// Other nodes keep the same messages; `node` is the first shard of this one. Numbers of this
     /// shard's messages are higher than `number`.
     pub(crate) fn set_clustered(&mut self, node: u16, number: u64) {
-        self.versions = Some(Box::new(Versions::new(node, self.seed)));
+        self.versions = Some(Box::new(Versions::new(node, self.seed, number)));
         self.stamps.go_on_from(number);
     }
 

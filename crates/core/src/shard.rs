@@ -365,6 +365,7 @@ impl Shard {
             Mail::Copy { message, version, number } => {
                 self.on_copy(from, message, (version, number), now, sink);
             }
+            Mail::Listing { number } => self.on_listing(from, number),
             Mail::Listed { received } => self.on_listed(from, &received, now, sink),
         }
         self.settle(now, sink);

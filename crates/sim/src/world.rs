@@ -167,19 +167,21 @@ impl World {
 
     /// Shards that hold nothing and know nobody.
     fn make_shards(&mut self, count: u16) {
-        let Self { settings, seed, size, .. } = self;
-        let make = |id| {
-            if size.nodes == 1 {
-                return Shard::new(ShardId(id), count, settings.clone(), *seed);
-            }
-            let node = size.node_of(id);
-            let mut shard = Shard::of_node(ShardId(id), node, settings.clone(), *seed);
-            shard.set_clustered(START.0);
-            shard
+        let make = |id| match self.size.nodes {
+            1 => Shard::new(ShardId(id), count, self.settings.clone(), self.seed),
+            _ => self.make_shard(id),
         };
         self.shards = (0..count).map(make).collect();
         self.ports = (0..count).map(|_| Port::default()).collect();
         self.journals = (0..count).map(|_| Journal::default()).collect();
+    }
+
+    /// One of a node among others.
+    fn make_shard(&self, id: u16) -> Shard {
+        let node = self.size.node_of(id);
+        let mut shard = Shard::of_node(ShardId(id), node, self.settings.clone(), self.seed);
+        shard.set_clustered(self.now().0);
+        shard
     }
 
     fn now(&self) -> Micros {

@@ -102,6 +102,7 @@ fn of_retained() -> impl Strategy<Value = Mail> {
                 Mail::Copy { message, version: Version { count, node }, number }
             }
         ),
+        any::<u64>().prop_map(|number| Mail::Listing { number }),
         numbers().prop_map(|received| Mail::Listed { received }),
     ]
 }

@@ -6,6 +6,7 @@
 //! [`crate::replays::Replay`].
 
 use crate::keys::{Origin, ShardId, Stamp};
+use crate::shard_set::ShardSet;
 
 /// Numbers known to one shard; 0 is none.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Stamps {
     seen: Vec<u64>,
     /// The last of each publishing shard that came to this shard as their owner.
     received: Vec<u64>,
+    /// Shards of other nodes that are not here: all that they have published is old.
+    gone: ShardSet,
 }
 
 impl Stamps {
@@ -28,12 +31,14 @@ impl Stamps {
             known: vec![vec![0; shards]; shards],
             seen: vec![0; shards],
             received: vec![0; shards],
+            gone: ShardSet::default(),
         }
     }
 
     /// There are more shards.
     pub(crate) fn grow(&mut self, shards: usize) {
         if self.seen.len() < shards {
+            self.gone.extend((self.seen.len()..shards).map(|shard| ShardId(shard as u16)));
             self.known.resize(shards, Vec::new());
             self.known.iter_mut().for_each(|owners| owners.resize(shards, 0));
             self.seen.resize(shards, 0);
@@ -52,6 +57,19 @@ impl Stamps {
         let at = usize::from(shard.0);
         self.known[at].fill(0);
         self.known.iter_mut().for_each(|owners| owners[at] = 0);
+        self.gone.insert(shard);
+    }
+
+    /// A shard is here, and numbers from behind this on.
+    pub(crate) fn begin(&mut self, shard: ShardId, number: u64) {
+        let seen = &mut self.seen[usize::from(shard.0)];
+        *seen = number.max(*seen);
+        self.gone.remove(shard);
+    }
+
+    /// The last number of this shard.
+    pub(crate) fn own(&self) -> u64 {
+        self.seen[self.own]
     }
 
     /// A shard of another node may be named that has not been here.
@@ -99,7 +117,9 @@ impl Stamps {
 
     /// The last known message of each shard.
     pub(crate) fn seen(&self) -> Box<[u64]> {
-        self.seen.as_slice().into()
+        let mut seen: Box<[u64]> = self.seen.as_slice().into();
+        self.gone.for_each(|shard| seen[usize::from(shard.0)] = u64::MAX);
+        seen
     }
 
     /// This shard's own message, or one mailed to it, is in its store. Those of a partition that

@@ -17,7 +17,7 @@ const CLEARED_MAX: usize = 65_536;
 /// The version of a topic's retained message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// How many there have been.
+    /// Higher than that of the last one.
     pub count: u64,
     /// The first shard of the node that gave it.
     pub node: u16,
@@ -27,6 +27,9 @@ pub struct Version {
 #[derive(Debug)]
 pub(crate) struct Versions {
     node: u16,
+    /// New ones have a higher count: than those of before this node was started, of which it knows
+    /// nothing where topics were cleared.
+    floor: u64,
     by_topic: HashMap<u64, Version, FixedState>,
     hasher: FixedState,
     /// Those that were cleared, the oldest first.
@@ -34,9 +37,9 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    pub(crate) fn new(node: u16, seed: u64) -> Self {
+    pub(crate) fn new(node: u16, seed: u64, floor: u64) -> Self {
         let (by_topic, hasher) = (HashMap::default(), FixedState::with_seed(seed));
-        Self { node, by_topic, hasher, cleared: VecDeque::new() }
+        Self { node, floor, by_topic, hasher, cleared: VecDeque::new() }
     }
 
     /// That of the message that is kept.
@@ -47,7 +50,8 @@ impl Versions {
 
     /// A client of this node has published one, or has cleared the topic.
     pub(crate) fn next(&mut self, topic: &str, is_cleared: bool) -> Version {
-        let version = Version { count: self.of(topic).count + 1, node: self.node };
+        let count = self.of(topic).count.max(self.floor) + 1;
+        let version = Version { count, node: self.node };
         self.set(topic, version, is_cleared);
         version
     }
@@ -84,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_published_after_another_is_newer_on_every_node() {
-        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7));
+        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7, 0));
         let first = one.next("t", false);
         assert!(other.take("t", first, false));
         let second = other.next("t", true);
@@ -94,7 +98,7 @@ mod tests {
 
     #[test]
     fn of_two_that_nobody_knew_of_each_other_every_node_keeps_the_same() {
-        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7));
+        let [mut one, mut other] = [0, 4].map(|node| Versions::new(node, 7, 0));
         let (of_one, of_other) = (one.next("t", false), other.next("t", false));
         assert!(one.take("t", of_other, false));
         assert!(!other.take("t", of_one, false));
@@ -102,8 +106,16 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_started_anew_has_newer_ones_than_those_it_never_heard_of() {
+        let [mut one, mut other] = [(4, 100), (0, 200)].map(|(node, floor)| Versions::new(node, 7, floor));
+        one.next("t", true);
+        let again = other.next("t", false);
+        assert!(one.take("t", again, false));
+    }
+
+    #[test]
     fn as_many_cleared_topics_are_remembered_as_there_is_room_for() {
-        let mut versions = Versions::new(0, 7);
+        let mut versions = Versions::new(0, 7, 0);
         for at in 0..CLEARED_MAX + 10 {
             versions.next(&at.to_string(), true);
         }

@@ -71,6 +71,10 @@ impl Shard {
         self.outbox.grow(shards);
         self.retained.stamps.grow(shards);
         let Some(visit) = self.place.add_node(node.clone()) else { return };
+        let number = self.retained.stamps.own();
+        for shard in node.clone().map(ShardId) {
+            sink.mail(shard, Mail::Listing { number });
+        }
         let list = List { to: node, visit, filter: 0, topic: None };
         self.go_on_listing(Box::new(list), now, sink);
         self.settle(now, sink);
@@ -161,6 +165,11 @@ impl Shard {
             sink.mail(owner, Mail::Copy { message, version, number: None });
         }
         true
+    }
+
+    /// A shard begins to tell what there is.
+    pub(super) fn on_listing(&mut self, from: ShardId, number: u64) {
+        self.retained.stamps.begin(from, number);
     }
 
     /// A shard has told all that there is.

@@ -8,6 +8,7 @@ use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, SessionNo, SubscriptionNo};
 use crate::topics::TOPICS;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use weir_core::Micros;
 use weir_wire::QoS;
 use weir_wire::packet::SubscriptionOptions;
@@ -105,6 +106,25 @@ impl Model {
         }
         self.doubt_retains();
         self.lose_what_was_on_its_way();
+    }
+
+    /// A node is gone while nothing is on its way, and with it the sessions and connections of its
+    /// shards. Nobody sends their wills.
+    pub fn lose_node(&mut self, shards: Range<usize>) {
+        let at = self.tick();
+        let is_there = |number: &SessionNo| shards.contains(&self.sessions[number.0].shard);
+        let lost: Vec<SessionNo> = self.alive.values().copied().filter(is_there).collect();
+        for number in lost {
+            if let Some(conn) = self.sessions[number.0].conn {
+                let conn = &mut self.conns[conn.0];
+                (conn.is_open, conn.is_live, conn.owed_connack, conn.will) =
+                    (false, false, None, None);
+                conn.owed.clear();
+                conn.subscribes.clear();
+            }
+            self.alive.remove(&self.sessions[number.0].client);
+            self.lose_session(number, at);
+        }
     }
 
     fn lose_session(&mut self, number: SessionNo, at: u64) {

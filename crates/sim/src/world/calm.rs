@@ -184,6 +184,9 @@ impl World {
             self.model.forget();
         }
         self.dismiss_probe();
+        if self.size.nodes > 1 && self.model.findings.is_empty() && self.chance.one_in(2) {
+            self.lose_one();
+        }
         self.resend_max = usize::MAX;
         self.keep_no_older_books();
     }

@@ -1,8 +1,11 @@
 //! Shards of several nodes: each client stays with a node, whose shards hold its session.
 
-use super::World;
+use super::line::BrokerEnd;
+use super::sink::Output;
+use super::{Port, World};
 use crate::names::ClientNo;
 use std::ops::Range;
+use weir_core::{Micros, Shard};
 
 /// How large the cluster is.
 #[derive(Clone, Copy, Debug)]
@@ -32,18 +35,13 @@ impl Size {
 }
 
 impl World {
-    /// The nodes come, and tell each other what there is.
+    /// The nodes come, and tell each other what there is. Those that are there already know it.
     pub(super) fn join_all(&mut self) {
         let size = self.size;
         for shard in 0..size.shards_in_all() {
             let own = size.node_of(shard);
             for node in size.all().filter(|node| *node != own) {
-                let root = self.new_root();
-                self.model.begin_call(root, shard.into());
-                let ((), events) = self.act(shard.into(), |shard, now, sink| {
-                    shard.node_joined(node.clone(), now, sink);
-                });
-                self.carry_out(shard.into(), root, events);
+                self.say(shard, |shard, now, sink| shard.node_joined(node.clone(), now, sink));
             }
         }
         self.carry_until_quiet();
@@ -51,6 +49,43 @@ impl World {
             let others = usize::from(size.shards_in_all() - size.shards);
             assert_eq!(shard.lists(), others, "shard {at} has not been told of all");
         }
+    }
+
+    fn say(&mut self, shard: u16, call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>)) {
+        let root = self.new_root();
+        self.model.begin_call(root, shard.into());
+        let ((), events) = self.act(shard.into(), call);
+        self.carry_out(shard.into(), root, events);
+    }
+
+    /// A node is lost while nothing is on its way, and comes back with nothing.
+    pub(super) fn lose_one(&mut self) {
+        let (size, node) = (self.size, self.chance.below(self.size.nodes.into()) as u16);
+        let lost = node * size.shards..(node + 1) * size.shards;
+        self.trace.add(format_args!("node {node} is lost"));
+        self.model.lose_node(lost.start.into()..lost.end.into());
+        for line in &mut self.lines {
+            if matches!(line.end, BrokerEnd::At(shard, _) if lost.contains(&(shard as u16))) {
+                line.end = BrokerEnd::Closed;
+                line.is_paused = false;
+                line.up.clear();
+                line.unconsumed.clear();
+            }
+        }
+        self.notice_ends();
+        for shard in lost.clone() {
+            self.crashes.stats.push(self.shards[usize::from(shard)].stats());
+            self.shards[usize::from(shard)] = self.make_shard(shard);
+            self.ports[usize::from(shard)] = Port::default();
+        }
+        for shard in (0..size.shards_in_all()).filter(|shard| !lost.contains(shard)) {
+            self.say(shard, |shard, now, sink| shard.node_lost(lost.clone(), now, sink));
+        }
+        if self.chance.one_in(2) {
+            self.carry_until_quiet();
+        }
+        self.trace.add(format_args!("node {node} is back"));
+        self.join_all();
     }
 
     /// A shard of the client's node, to whose listener it connects.
