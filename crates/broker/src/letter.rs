@@ -9,8 +9,8 @@ use crate::auth::hasher::Checked;
 use crate::journal::{Flushed, Paged};
 use crate::listener::Certified;
 use crate::log::Peer;
-use weir_control::Request;
 use std::ops::Range;
+use weir_control::Request;
 use weir_core::{Mail, Parcel, ShardId};
 use weir_reactor::{ListenerId, Moved};
 

@@ -45,6 +45,7 @@ pub use bridges::{
     BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion, KafkaConfig,
     KafkaKey, KafkaMechanism, KafkaTopicConfig, Notifications,
 };
+pub use cluster::{ClusterConfig, NoPlace};
 pub use config::{
     Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
     MosquittoOptions, RANGES, Range, SECTIONS, Section, check_log_level,
@@ -54,7 +55,6 @@ pub use journal::{
     Amounts, Damaged, Durability, Entry, LogCheck, Loss, NoStore, OnDamage, Salvaged, StoreConfig,
     StoreReader, StoreWriter, salvage,
 };
-pub use cluster::{ClusterConfig, NoPlace};
 pub use kept_file::KeptFile;
 pub use listener::{
     CertificateConfig, IdentityConfig, ListenerConfig, PeerIdentity, ProxyConfig,

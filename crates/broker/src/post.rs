@@ -216,12 +216,7 @@ impl Post {
 
 /// Gives a letter to the link of the node that has its receiver, if that is not lost: whoever waits
 /// for it has been told then.
-fn push(
-    peers: &mut BTreeMap<Slot, Peer>,
-    (from, to): (ShardId, ShardId),
-    mail: &Mail,
-    wall: Wall,
-) {
+fn push(peers: &mut BTreeMap<Slot, Peer>, (from, to): (ShardId, ShardId), mail: &Mail, wall: Wall) {
     let mut all = peers.values_mut();
     let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return };
     if peer.link.push(from, to, mail, wall) == Pushed::TooLong {

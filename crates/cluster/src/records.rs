@@ -15,9 +15,7 @@ const SHARDS_MAX: u16 = 256;
 
 /// One membership of a node, from when it takes its place until its lease ends: a number by chance,
 /// of 53 bits, since JSON has no more.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 

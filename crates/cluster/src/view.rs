@@ -240,7 +240,9 @@ mod tests {
         assert!(view.table_stands());
         let good = view.table().cloned();
         view.change(&[put(1, 6)]);
-        assert!(!view.table_stands() && view.table_at() == Revision(6) && view.table() == good.as_ref());
+        assert!(
+            !view.table_stands() && view.table_at() == Revision(6) && view.table() == good.as_ref()
+        );
         assert_eq!(view.take_garbled(), ["weir/c/table"]);
         view.change(&[put(3, 7)]);
         assert!(view.table_stands() && view.table() != good.as_ref());

@@ -134,7 +134,10 @@ impl Place {
         assert!(node.contains(&id.0), "a shard is one of its node's");
         let mut others = ShardSet::of(node.clone());
         others.remove(id);
-        assert!(usize::from(node.end) <= usize::from(SHARDS_MAX), "there are so many shards at most");
+        assert!(
+            usize::from(node.end) <= usize::from(SHARDS_MAX),
+            "there are so many shards at most"
+        );
         let partitions = Partitions::spread_over(&node, seed);
         Self { id, node, others, nodes: Vec::new(), visits: 0, partitions }
     }

@@ -308,8 +308,7 @@ mod tests {
         let (path, body) = request(&Ask::Cas(cas));
         assert_eq!(path, "/v3/kv/txn");
         let equal = r#""target":"MOD","result":"EQUAL","mod_revision""#;
-        let compare =
-            format!(r#"[{{"key":"Zm9v",{equal}:"0"}},{{"key":"YmFy",{equal}:"7"}}]"#);
+        let compare = format!(r#"[{{"key":"Zm9v",{equal}:"0"}},{{"key":"YmFy",{equal}:"7"}}]"#);
         let put = r#"{"request_put":{"key":"Zm9v","value":"eA==","lease":"12"}}"#;
         assert_eq!(body, format!(r#"{{"compare":{compare},"success":[{put}]}}"#));
         let cas = Cas { key, value: None, lease: None, compared: Vec::new() };
@@ -406,7 +405,8 @@ mod tests {
     #[test]
     fn a_token_is_had_for_the_right_password() {
         assert_eq!(token(OK, br#"{"header":{},"token":"abc.9"}"#), Ok("abc.9".to_owned()));
-        let wrong = br#"{"error":"etcdserver: authentication failed, invalid user ID or password"}"#;
+        let wrong =
+            br#"{"error":"etcdserver: authentication failed, invalid user ID or password"}"#;
         assert!(matches!(token(StatusCode::BAD_REQUEST, wrong), Err(Refusal::Other(_))));
     }
 }

@@ -43,6 +43,10 @@ pub const PLANTS: &[Plant] = &[
     Plant::KeepDeadPages,
     Plant::ForgetFetched,
     Plant::ForgetPaged,
+    Plant::LoseCopy,
+    Plant::AgeCopy,
+    Plant::LoseInterest,
+    Plant::MissNode,
 ];
 
 /// A fault.
@@ -86,6 +90,10 @@ pub enum Plant {
     KeepDeadPages,
     ForgetFetched,
     ForgetPaged,
+    LoseCopy,
+    AgeCopy,
+    LoseInterest,
+    MissNode,
 }
 
 impl Plant {
@@ -129,6 +137,10 @@ impl Plant {
             Self::KeepDeadPages => "keep-dead-pages",
             Self::ForgetFetched => "forget-fetched",
             Self::ForgetPaged => "forget-paged",
+            Self::LoseCopy => "lose-copy",
+            Self::AgeCopy => "age-copy",
+            Self::LoseInterest => "lose-interest",
+            Self::MissNode => "miss-node",
         }
     }
 
@@ -147,6 +159,9 @@ impl Plant {
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
             Self::AnswerEarly => 8,
+            Self::MissNode => 1,
+            // A later version makes up for it.
+            Self::AgeCopy => 2,
             _ if self.needs_crashes() => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
@@ -179,6 +194,11 @@ impl Plant {
                 | Self::ForgetFetched
                 | Self::ForgetPaged
         )
+    }
+
+    /// Whether it can only be committed between nodes.
+    pub const fn needs_nodes(self) -> bool {
+        matches!(self, Self::LoseCopy | Self::AgeCopy | Self::LoseInterest | Self::MissNode)
     }
 
     /// Whether it can only be committed between shards.
@@ -221,12 +241,19 @@ impl Saboteur {
     }
 
     /// How many times a letter is to be delivered.
-    pub(crate) fn letter(&mut self, mail: &Mail) -> usize {
+    pub(crate) fn letter(&mut self, mail: &mut Mail) -> usize {
+        if let Mail::Copy { version, .. } = mail
+            && self.strikes(Plant::AgeCopy)
+        {
+            version.count = 0;
+        }
         let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
         let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
             || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
             || matches!(mail, Mail::Receipt { .. }) && self.strikes(Plant::LoseReceipt)
             || matches!(mail, Mail::Refused { .. }) && self.strikes(Plant::LoseRefusal)
+            || matches!(mail, Mail::Copy { .. }) && self.strikes(Plant::LoseCopy)
+            || matches!(mail, Mail::Interest { .. }) && self.strikes(Plant::LoseInterest)
             || is_leave && self.strikes(Plant::LoseLeaveLetter);
         let is_publish = matches!(mail, Mail::Publish { .. });
         match (is_lost, is_publish && self.strikes(Plant::RepeatLetter)) {

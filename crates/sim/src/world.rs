@@ -138,7 +138,10 @@ impl World {
             questions: Vec::new(),
             accepted: BTreeSet::new(),
             moves: Moves::new(
-                !crashes && shards > 1 && size.nodes == 1 && Chance::new(seed, MOVES_STREAM).one_in(2),
+                !crashes
+                    && shards > 1
+                    && size.nodes == 1
+                    && Chance::new(seed, MOVES_STREAM).one_in(2),
                 Partitions::spread(shards, seed),
             ),
             pressure: Pressure::new(seed),

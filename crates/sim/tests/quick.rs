@@ -6,38 +6,43 @@ use weir_sim::{Checker, Crashes, Outcome, PLANTS, Plant, Run, Size};
 
 const STEPS: usize = 500;
 
-/// One node of so many shards.
-fn run(seed: u64, shards: u16, plant: Option<Plant>) -> Outcome {
+fn run(seed: u64, size: Size, plant: Option<Plant>) -> Outcome {
     let of_plant = |plant: Plant| {
         if plant.needs_crashes() { Crashes::Always } else { Crashes::Never }
     };
     let crashes = plant.map_or(Crashes::Some, of_plant);
-    let size = Size { nodes: 1, shards };
     Run { seed, steps: STEPS, size, until: None, plant, crashes, is_printed: false }.run()
 }
 
 /// The seed and how to look at it again.
-fn replay(seed: u64, shards: u16, outcome: &Outcome) -> String {
+fn replay(seed: u64, Size { nodes, shards }: Size, outcome: &Outcome) -> String {
     let found = outcome.findings.first().map(|finding| (finding.checker, &finding.what));
-    format!("sim --seed {seed} --shards {shards} --steps {STEPS} --trace: {found:?}")
+    format!(
+        "sim --seed {seed} --nodes {nodes} --shards {shards} --steps {STEPS} --trace: {found:?}"
+    )
 }
 
 #[test]
 fn one_shard_keeps_every_promise_and_each_seed_its_trace() {
-    quick(1);
+    quick(Size { nodes: 1, shards: 1 });
 }
 
 #[test]
 fn four_shards_keep_every_promise_and_each_seed_its_trace() {
-    quick(4);
+    quick(Size { nodes: 1, shards: 4 });
 }
 
-fn quick(shards: u16) {
+#[test]
+fn three_nodes_keep_every_promise_and_each_seed_its_trace() {
+    quick(Size { nodes: 3, shards: 2 });
+}
+
+fn quick(size: Size) {
     let mut hashes = BTreeSet::new();
     for seed in 0..20 {
-        let outcome = run(seed, shards, None);
-        assert!(outcome.findings.is_empty(), "{}", replay(seed, shards, &outcome));
-        assert_eq!(outcome.hash, run(seed, shards, None).hash, "seed {seed} gives two traces");
+        let outcome = run(seed, size, None);
+        assert!(outcome.findings.is_empty(), "{}", replay(seed, size, &outcome));
+        assert_eq!(outcome.hash, run(seed, size, None).hash, "seed {seed} gives two traces");
         hashes.insert(outcome.hash);
     }
     assert_eq!(hashes.len(), 20, "seeds differ");
@@ -50,9 +55,13 @@ const PLANT_SEEDS: u64 = 25;
 const CRASH_SEEDS: u64 = 1_000;
 
 /// How many shards a fault is looked for with: the fewer there are, the more a log has to lose.
-fn shards_of(plant: Plant, seed: u64) -> u16 {
+fn size_of(plant: Plant, seed: u64) -> Size {
+    if plant.needs_nodes() {
+        return Size { nodes: 3, shards: 1 };
+    }
     let is_between = matches!(plant, Plant::ForgetMailed | Plant::ForgetMarks);
-    if plant.needs_crashes() && !is_between { [4, 2, 1][(seed % 3) as usize] } else { 4 }
+    let is_any = plant.needs_crashes() && !is_between;
+    Size { nodes: 1, shards: if is_any { [4, 2, 1][(seed % 3) as usize] } else { 4 } }
 }
 
 #[test]
@@ -62,7 +71,7 @@ fn every_fault_that_is_planted_is_found_and_every_checker_finds_one() {
         let mut first = None;
         let seeds = if plant.needs_crashes() { CRASH_SEEDS } else { PLANT_SEEDS };
         for seed in 0..seeds {
-            let outcome = run(seed, shards_of(plant, seed), Some(plant));
+            let outcome = run(seed, size_of(plant, seed), Some(plant));
             checkers.extend(outcome.findings.iter().map(|finding| finding.checker));
             if first.is_none() && !outcome.findings.is_empty() {
                 first = Some((seed, outcome));
@@ -72,7 +81,7 @@ fn every_fault_that_is_planted_is_found_and_every_checker_finds_one() {
             }
         }
         let Some((seed, outcome)) = first else { panic!("{} is not found", plant.name()) };
-        println!("{}: {}", plant.name(), replay(seed, shards_of(plant, seed), &outcome));
+        println!("{}: {}", plant.name(), replay(seed, size_of(plant, seed), &outcome));
         assert!(outcome.strikes > 0, "{}: found without being there", plant.name());
     }
     let blind: Vec<_> = Checker::ALL.iter().filter(|one| !checkers.contains(one)).collect();

@@ -131,9 +131,10 @@ impl Membership {
             if begun.elapsed() >= SAY_AFTER && !std::mem::replace(&mut has_said, true) {
                 tracing::info!(etcd = ?config.etcd, "waiting for a place in the cluster");
             }
-            let due = self.members.poll_timeout().map_or(1_000_000, |due| {
-                due.0.saturating_sub(now_us()).clamp(1_000, 1_000_000)
-            });
+            let due = self
+                .members
+                .poll_timeout()
+                .map_or(1_000_000, |due| due.0.saturating_sub(now_us()).clamp(1_000, 1_000_000));
             match rings.recv_timeout(Duration::from_micros(due)) {
                 Ok(()) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -225,7 +226,8 @@ impl Seed {
         }
         match said {
             Said::Found { records, .. } => {
-                let text = records.first().and_then(|record| std::str::from_utf8(&record.value).ok());
+                let text =
+                    records.first().and_then(|record| std::str::from_utf8(&record.value).ok());
                 self.known = text.and_then(|text| u64::from_str_radix(text, 16).ok());
                 if self.known.is_none() {
                     let revision = records.first().map_or(Revision::NONE, |record| record.revision);

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::ops::Range;
-use weir_cluster::{Link, Settings, Node, Place, Slot};
+use weir_cluster::{Link, Node, Place, Settings, Slot};
 
 /// A node, as its record says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,9 +57,7 @@ pub(super) async fn move_partition(
         Err(NotMoved::Logged) => {
             conflict("partitions do not move while sessions are kept on disk".to_owned())
         }
-        Err(NotMoved::Clustered) => {
-            conflict("partitions do not move in a cluster".to_owned())
-        }
+        Err(NotMoved::Clustered) => conflict("partitions do not move in a cluster".to_owned()),
         Err(NotMoved::IsThere) => conflict(format!("shard {to} holds partition {partition}")),
         Err(NotMoved::UnknownShard) => {
             let text = format!("there is no shard {to}: they are 0 to {}", asks.shards() - 1);

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_node_that_was_started_anew_has_newer_ones_than_those_it_never_heard_of() {
-        let [mut one, mut other] = [(4, 100), (0, 200)].map(|(node, floor)| Versions::new(node, 7, floor));
+        let [mut one, mut other] =
+            [(4, 100), (0, 200)].map(|(node, floor)| Versions::new(node, 7, floor));
         one.next("t", true);
         let again = other.next("t", false);
         assert!(one.take("t", again, false));

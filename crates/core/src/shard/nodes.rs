@@ -106,12 +106,7 @@ impl Shard {
         self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
     }
 
-    pub(super) fn go_on_listing(
-        &mut self,
-        mut list: Box<List>,
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
+    pub(super) fn go_on_listing(&mut self, mut list: Box<List>, now: Micros, sink: &mut impl Sink) {
         if self.place.visit(&list.to) != Some(list.visit) {
             return;
         }
@@ -173,7 +168,13 @@ impl Shard {
     }
 
     /// A shard has told all that there is.
-    pub(super) fn on_listed(&mut self, from: ShardId, received: &[u64], now: Micros, sink: &mut impl Sink) {
+    pub(super) fn on_listed(
+        &mut self,
+        from: ShardId,
+        received: &[u64],
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         self.retained.stamps.receive_all(received);
         self.answers.receipts.note_listed(from);
         self.answer_queries(now, sink);

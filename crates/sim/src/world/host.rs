@@ -75,8 +75,8 @@ impl World {
                     self.post(shard, to, root, Letter::Conn(conn));
                 }
                 Event::Parcel(to, parcel, key) => self.send_parcel(shard, to, root, parcel, key),
-                Event::Mail(to, mail) => {
-                    let times = self.saboteur.letter(&mail);
+                Event::Mail(to, mut mail) => {
+                    let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
                     }

@@ -4,6 +4,7 @@ use super::line::BrokerEnd;
 use super::sink::Output;
 use super::{Port, World};
 use crate::names::ClientNo;
+use crate::plant::Plant;
 use std::ops::Range;
 use weir_core::{Micros, Shard};
 
@@ -79,7 +80,9 @@ impl World {
             self.ports[usize::from(shard)] = Port::default();
         }
         for shard in (0..size.shards_in_all()).filter(|shard| !lost.contains(shard)) {
-            self.say(shard, |shard, now, sink| shard.node_lost(lost.clone(), now, sink));
+            if !self.saboteur.strikes(Plant::MissNode) {
+                self.say(shard, |shard, now, sink| shard.node_lost(lost.clone(), now, sink));
+            }
         }
         if self.chance.one_in(2) {
             self.carry_until_quiet();
