@@ -59,6 +59,7 @@ pub struct Members {
     is_fenced: bool,
     leaving: Leaving,
     lost: Vec<Loss>,
+    broken: Option<Broken>,
     release: Release,
     releases: u64,
     told: Told,
@@ -112,6 +113,13 @@ struct Loss {
     seen_at: Micros,
 }
 
+/// A table that cannot be read, or is gone.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    at: Revision,
+    seen_at: Micros,
+}
+
 /// Partitions that this node gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
@@ -154,6 +162,7 @@ impl Members {
             is_fenced: true,
             leaving: Leaving::No,
             lost: Vec::new(),
+            broken: None,
             release: Release::None,
             releases: 0,
             told: Told::default(),
@@ -180,7 +189,7 @@ impl Members {
         self.view.places().into_iter().flat_map(|places| places.iter())
     }
 
-    /// Which node is home to which partition, once that is known.
+    /// Which node is home to which partition; none while that is not known.
     pub fn table(&self) -> Option<&Table> {
         self.view.table()
     }
@@ -378,11 +387,11 @@ impl Members {
     fn failed(&mut self, purpose: Purpose, now: Micros) {
         self.counts.unavailable += 1;
         match purpose {
-            Purpose::Read | Purpose::Check | Purpose::Write => self.is_stale = true,
+            Purpose::Read | Purpose::Write => self.is_stale = true,
             Purpose::Revoke => self.leaving = Leaving::Gone,
             Purpose::Grant => {}
             // The next one follows by itself.
-            Purpose::Renew(_) => return,
+            Purpose::Renew(_) | Purpose::Check => return,
         }
         self.retry_at = now + Micros(RETRY_US + self.chance.below(RETRY_MORE_US) as u64);
     }
@@ -426,7 +435,11 @@ impl Members {
     }
 
     fn table_viewed(&mut self, now: Micros, sink: &mut impl MembersSink) {
-        let Some(table) = self.view.table() else { return };
+        let Some(table) = self.view.table() else {
+            self.table_missed(now, sink);
+            return;
+        };
+        self.broken = None;
         let moved = table.differs_from(self.told.table.as_ref());
         if moved != PartitionSet::default() {
             // What was given away is settled with its next epoch, also where it came back.
@@ -449,6 +462,28 @@ impl Members {
             known.copied().unwrap_or(Loss { seat, seen_at: now })
         };
         self.lost = lost.map(loss).collect();
+    }
+
+    /// There is no table: nobody is home to anything.
+    fn table_missed(&mut self, now: Micros, sink: &mut impl MembersSink) {
+        let (at, was_there) = (self.view.table_at(), self.told.table.take().is_some());
+        if was_there {
+            sink.tell(Event::Moved(Partition::all().collect()));
+        }
+        self.release = Release::None;
+        self.lost.clear();
+        // Where none has ever been, this is a new cluster.
+        let is_broken = was_there || self.broken.is_some() || at != Revision::NONE;
+        if is_broken && self.broken.is_none_or(|broken| broken.at != at) {
+            self.broken = Some(Broken { at, seen_at: now });
+        }
+    }
+
+    /// When a new table may be written: whoever acts by one before has seen that it is gone, or is
+    /// fenced.
+    fn mended_at(&self) -> Option<Micros> {
+        let Times { ttl_s, wait, .. } = self.settings.times;
+        self.broken.map(|broken| broken.seen_at + Micros::from_secs(ttl_s) + wait)
     }
 
     /// Does what is due by what is known. It can be called at any time.
@@ -530,8 +565,8 @@ impl Members {
         let answers = self.asked.iter().map(|asked| asked.sent_at + ANSWER_MAX);
         let losses = self.lost.iter().map(|loss| loss.seen_at + wait);
         let renewal = self.lease.map(|lease| lease.renew_at);
-        let times = [self.acts_until(), renewal, Some(self.look_at), Some(self.retry_at)];
-        let times = times.into_iter().flatten().chain(answers).chain(losses);
+        let times = [self.acts_until(), renewal, self.mended_at()].into_iter().flatten();
+        let times = times.chain([self.look_at, self.retry_at]).chain(answers).chain(losses);
         times.filter(|&at| at > now).min()
     }
 }

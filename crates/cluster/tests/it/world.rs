@@ -223,6 +223,15 @@ impl World {
         let Some(members) = &mut self.hosts[at].members else { return };
         let mut sink = Sink::default();
         act(members, now, &mut sink);
+        let is_release = |event: &Event| match event {
+            Event::Release { number, .. } => Some(*number),
+            _ => None,
+        };
+        if self.plant == Plant::EarlyRelease
+            && let Some(number) = sink.events.iter().find_map(is_release)
+        {
+            members.released(number, now, &mut sink);
+        }
         let timeout = members.poll_timeout();
         for (ticket, ask) in sink.asks {
             let (after, line) = (1_000 + self.up_to(20_000), self.hosts[at].line);
@@ -251,9 +260,6 @@ impl World {
                 }
             }
             Event::Moved(_) => self.moves += 1,
-            Event::Release { number, .. } if self.plant == Plant::EarlyRelease => {
-                self.with(at, |members, now, sink| members.released(number, now, sink));
-            }
             Event::Release { number, .. } => self.hosts[at].to_release = Some(number),
             _ => {}
         }
