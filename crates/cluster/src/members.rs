@@ -2,10 +2,7 @@
 //! node is home to which partition.
 //!
 //! Three rules keep two nodes from acting for one partition at a time:
-//! - A node acts only while its lease cannot have ended by its own clock (the *fence*). Both its last
-//!   renewal and its last look at all records count, each from when it was sent: a leader of etcd
-//!   that has lost its office without knowing it renews leases that are not its own any more, but
-//!   cannot answer a read.
+//! - A node acts only while its lease cannot have ended by its own clock (the *fence*).
 //! - What a member is home to, only the member itself gives away, and only after it has stopped to
 //!   act for it (`released`).
 //! - What a node was home to whose lease has ended goes elsewhere after a wait.
@@ -63,9 +60,7 @@ pub struct Members {
     release: Release,
     releases: u64,
     told: Told,
-    /// When the last read was sent that was answered.
-    seen_at: Micros,
-    /// When the next one is due.
+    /// When the next read is due.
     look_at: Micros,
     retry_at: Micros,
     timeout: Option<Micros>,
@@ -166,7 +161,6 @@ impl Members {
             release: Release::None,
             releases: 0,
             told: Told::default(),
-            seen_at: Micros(0),
             look_at: Micros(0),
             retry_at: Micros(0),
             timeout: Some(Micros(0)),
@@ -314,7 +308,7 @@ impl Members {
     }
 
     fn fence_at(&self) -> Option<Micros> {
-        self.lease.map(|lease| lease.renewed_at.min(self.seen_at) + self.settings.times.fence)
+        self.lease.map(|lease| lease.renewed_at + self.settings.times.fence)
     }
 
     fn open(&self, purpose: Purpose) -> usize {
@@ -361,7 +355,6 @@ impl Members {
             }
             (Purpose::Read | Purpose::Check, Said::Found { records, revision }) => {
                 let has_news = self.view.replace(&records, revision);
-                self.seen_at = self.seen_at.max(sent_at);
                 self.is_read = true;
                 if has_news && purpose == Purpose::Check {
                     // It should have told: it may be dead without anybody knowing.
@@ -529,7 +522,8 @@ impl Members {
         lease.renew_at = now + self.settings.times.renewal;
         let lease = lease.id;
         if self.open(Purpose::Renew(lease)) < OPEN_MAX {
-            self.ask(Purpose::Renew(lease), Ask::KeepAlive { lease }, now, sink);
+            let key = self.view.keys.places.clone();
+            self.ask(Purpose::Renew(lease), Ask::KeepAlive { lease, key }, now, sink);
         }
     }
 

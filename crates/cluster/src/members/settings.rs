@@ -30,7 +30,7 @@ pub struct Times {
     pub ttl_s: u32,
     /// From one renewal to the next, and from one look at all records to the next.
     pub renewal: Micros,
-    /// How long a node may act after it has sent a renewal and a read that were answered.
+    /// How long a node may act after it has sent a renewal that was answered.
     pub fence: Micros,
     /// How long after a lease has ended its partitions stay where they are: the time that a node may
     /// take between looking whether it may act, and having acted.

@@ -11,8 +11,6 @@ struct Desk {
     events: Vec<Vec<Event>>,
     /// Nodes that the agreement does not hear, and that do not hear it.
     cut: BTreeSet<usize>,
-    /// Nodes that ask a leader that is one no more.
-    deposed: BTreeSet<usize>,
     asks: VecDeque<(usize, Ticket, Ask)>,
 }
 
@@ -56,7 +54,6 @@ impl Desk {
             nodes: Vec::new(),
             events: Vec::new(),
             cut: BTreeSet::new(),
-            deposed: BTreeSet::new(),
             asks: VecDeque::new(),
         };
         for name in names {
@@ -92,12 +89,7 @@ impl Desk {
     /// Until nobody asks anything.
     fn exchange(&mut self) {
         while let Some((at, ticket, ask)) = self.asks.pop_front() {
-            if self.deposed.contains(&at) {
-                if matches!(ask, Ask::KeepAlive { .. }) {
-                    let (to, said) = (Asker(at as u16), Said::Renewed);
-                    self.deliver(vec![Heard { to, ticket, said }]);
-                }
-            } else if !self.cut.contains(&at) {
+            if !self.cut.contains(&at) {
                 let heard = self.store.ask(Asker(at as u16), ticket, ask, self.now);
                 self.deliver(heard);
             }
@@ -261,17 +253,6 @@ fn a_node_is_fenced_by_when_it_has_sent_what_was_answered() {
     desk.until(seconds(15));
     assert_eq!(desk.take(0), [Event::Fenced, Event::Unfenced]);
     assert_eq!(desk.homes(0), all());
-}
-
-#[test]
-fn renewals_alone_keep_nobody_from_being_fenced() {
-    let mut desk = Desk::new(&["a"]);
-    desk.until(seconds(10));
-    desk.deposed.insert(0);
-    desk.until(Micros(14_999_999));
-    assert_eq!(desk.homes(0), all());
-    desk.until(seconds(15));
-    assert_eq!(desk.nodes[0].acts_until(), None);
 }
 
 #[test]

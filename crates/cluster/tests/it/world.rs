@@ -59,8 +59,6 @@ struct Host {
     epoch: u64,
     frozen_until: u64,
     cut_until: u64,
-    /// Until when what it asks is deposed, and does not know it.
-    deposed_until: u64,
     /// Changes come in order.
     changed_at: u64,
     timer_at: u64,
@@ -275,14 +273,6 @@ impl World {
             }
             return;
         }
-        if self.now < self.hosts[host].deposed_until {
-            let said = match ask {
-                Ask::KeepAlive { .. } => Said::Renewed,
-                _ => Said::Failed(Failure::Unavailable),
-            };
-            self.at(SECOND / 10, Due::Said { host, line, ticket, said });
-            return;
-        }
         if self.now < self.away_until {
             let said = Said::Failed(Failure::Unavailable);
             self.at(SECOND, Due::Said { host, line, ticket, said });
@@ -409,7 +399,7 @@ impl World {
             return;
         }
         let (at, long) = (self.chance.below(self.hosts.len()), 10 * SECOND);
-        match self.chance.below(8) {
+        match self.chance.below(7) {
             0 => {
                 // Not again meanwhile: what waits for it must stay in its order.
                 if self.is_thawed(at) {
@@ -428,19 +418,8 @@ impl World {
                 let after = self.up_to(long);
                 self.at(after, Due::Start { host: at });
             }
-            4 => {
-                self.away_until = self.now + self.up_to(3 * SECOND);
-                let now = self.store_now();
-                self.store.elect(now);
-            }
+            4 => self.away_until = self.now + self.up_to(3 * SECOND),
             5 => self.with(at, |members, now, sink| members.leave(now, sink)),
-            6 => {
-                self.store.hang_up(Asker(at as u16));
-                self.hosts[at].deposed_until = self.now + self.up_to(long);
-                self.hosts[at].line.cut += 1;
-                let now = self.store_now();
-                self.store.elect(now);
-            }
             _ => self.garble(),
         }
         // Who has left is started again some time.
@@ -477,8 +456,7 @@ impl World {
             if members.is_some_and(|members| members.acts_until().is_none()) {
                 self.kill(at);
             }
-            let host = &mut self.hosts[at];
-            (host.cut_until, host.deposed_until) = (0, 0);
+            self.hosts[at].cut_until = 0;
             self.at(0, Due::Start { host: at });
         }
     }
@@ -516,7 +494,6 @@ impl Host {
             epoch: at as u64 * 1_000 * SECOND,
             frozen_until: 0,
             cut_until: 0,
-            deposed_until: 0,
             changed_at: 0,
             timer_at: u64::MAX,
             turn: 0,
