@@ -18,7 +18,7 @@ pub use event::{Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
 use crate::agreement::{Ask, Cas, Failure, LeaseId, Revision, Said, Ticket};
-use crate::records::{Incarnation, Node, Place};
+use crate::records::{Incarnation, Node, Place, Places};
 use crate::table::{Seat, Table};
 use crate::view::View;
 use weir_chance::Chance;
@@ -180,7 +180,7 @@ impl Members {
 
     /// The places of all nodes, also of those that are away.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
-        self.view.places().into_iter().flat_map(|places| places.iter())
+        self.view.places().into_iter().flat_map(Places::iter)
     }
 
     /// Which node is home to which partition; none while that is not known.

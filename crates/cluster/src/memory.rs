@@ -188,7 +188,8 @@ impl Store {
         }
         self.history.extend(changes);
         while self.history.len() > HISTORY_MAX {
-            self.known_from = self.history.pop_front().map_or(self.known_from, |it| it.revision()).next();
+            self.known_from =
+                self.history.pop_front().map_or(self.known_from, |it| it.revision()).next();
         }
     }
 }

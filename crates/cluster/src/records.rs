@@ -16,9 +16,7 @@ const ADDRESS_BYTES_MAX: usize = 256;
 const SHARDS_MAX: u16 = 256;
 
 /// A node's number among those of its cluster, from 0 to [`SLOTS`] less one.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Slot(pub u8);
 
@@ -36,9 +34,7 @@ impl Slot {
 
 /// One membership of a node, from when it takes its place until its lease ends: a number by chance,
 /// of 53 bits, since JSON has no more.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
@@ -256,7 +252,7 @@ mod tests {
     fn ids_go_to_the_last_and_no_further() {
         let last = place("a", 0, u16::MAX - 1, 2);
         assert_eq!(last.shard_ids().collect::<Vec<_>>(), [65_534, 65_535].map(ShardId));
-        assert!(Places::read(&places(&[last.clone()]).to_bytes()).is_some());
+        assert!(Places::read(&places(std::slice::from_ref(&last)).to_bytes()).is_some());
         assert!(Places::read(&places(&[place("a", 0, u16::MAX, 2)]).to_bytes()).is_none());
         let all = places(&[last, place("b", 1, 0, 1)]);
         assert_eq!(place_for(&all, "c", 3), Some(place("c", 2, 1, 3)));

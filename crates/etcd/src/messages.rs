@@ -32,7 +32,9 @@ pub(crate) fn request(ask: &Ask) -> (&'static str, String) {
         Ask::Range { prefix } => ("/v3/kv/range", below(prefix)),
         Ask::Cas(cas) => ("/v3/kv/txn", txn(cas)),
         Ask::Grant { ttl_s } => ("/v3/lease/grant", json!({ "TTL": ttl_s.to_string() })),
-        Ask::KeepAlive { lease, .. } => ("/v3/lease/keepalive", json!({ "ID": lease.0.to_string() })),
+        Ask::KeepAlive { lease, .. } => {
+            ("/v3/lease/keepalive", json!({ "ID": lease.0.to_string() }))
+        }
         Ask::Revoke { lease } => ("/v3/lease/revoke", json!({ "ID": lease.0.to_string() })),
         Ask::Watch { prefix, from } => {
             let mut create = below(prefix);
@@ -308,8 +310,7 @@ mod tests {
         let (path, body) = request(&Ask::Cas(cas));
         assert_eq!(path, "/v3/kv/txn");
         let equal = r#""target":"MOD","result":"EQUAL","mod_revision""#;
-        let compare =
-            format!(r#"[{{"key":"Zm9v",{equal}:"0"}},{{"key":"YmFy",{equal}:"7"}}]"#);
+        let compare = format!(r#"[{{"key":"Zm9v",{equal}:"0"}},{{"key":"YmFy",{equal}:"7"}}]"#);
         let put = r#"{"request_put":{"key":"Zm9v","value":"eA==","lease":"12"}}"#;
         assert_eq!(body, format!(r#"{{"compare":{compare},"success":[{put}]}}"#));
         let cas = Cas { key, value: None, lease: None, compared: Vec::new() };
@@ -407,7 +408,8 @@ mod tests {
     #[test]
     fn a_token_is_had_for_the_right_password() {
         assert_eq!(token(OK, br#"{"header":{},"token":"abc.9"}"#), Ok("abc.9".to_owned()));
-        let wrong = br#"{"error":"etcdserver: authentication failed, invalid user ID or password"}"#;
+        let wrong =
+            br#"{"error":"etcdserver: authentication failed, invalid user ID or password"}"#;
         assert!(matches!(token(StatusCode::BAD_REQUEST, wrong), Err(Refusal::Other(_))));
     }
 }

@@ -66,7 +66,7 @@ impl Desk {
         let at = self.nodes.len();
         self.nodes.push(Members::new(settings(name), at as u64).unwrap());
         self.events.push(Vec::new());
-        self.with(at, |members, now, sink| members.handle_timeout(now, sink));
+        self.with(at, Members::handle_timeout);
         self.exchange();
         at
     }
@@ -116,7 +116,7 @@ impl Desk {
             self.deliver(heard);
             for at in 0..self.nodes.len() {
                 if self.nodes[at].poll_timeout().is_some_and(|due| due <= self.now) {
-                    self.with(at, |members, now, sink| members.handle_timeout(now, sink));
+                    self.with(at, Members::handle_timeout);
                 }
             }
             self.exchange();
@@ -286,7 +286,7 @@ fn a_name_that_is_taken_is_waited_for() {
     let address = "a:7883".to_owned();
     assert_eq!(desk.take(1), [Event::Moved(all()), Event::Notice(Notice::NameTaken { address })]);
     let place = desk.place(0);
-    desk.with(0, |members, now, sink| members.leave(now, sink));
+    desk.with(0, Members::leave);
     desk.exchange();
     assert!(desk.nodes[0].has_left() && desk.take(0).ends_with(&[Event::Fenced]));
     assert_eq!(desk.nodes[0].poll_timeout(), None);
@@ -307,7 +307,7 @@ fn a_place_is_kept_until_it_is_forgotten() {
     desk.until(seconds(2));
     let free = desk.place(7);
     assert_eq!(forget(&mut desk, "n7"), Err(NotForgotten::IsMember));
-    desk.with(7, |members, now, sink| members.leave(now, sink));
+    desk.with(7, Members::leave);
     desk.exchange();
     let late = desk.add("late");
     desk.until(seconds(10));
@@ -365,7 +365,7 @@ fn a_watch_that_dies_without_a_word_is_made_anew() {
     let mut desk = Desk::new(&["a", "b"]);
     desk.until(seconds(1));
     desk.store.hang_up(Asker(0));
-    desk.with(1, |members, now, sink| members.leave(now, sink));
+    desk.with(1, Members::leave);
     desk.exchange();
     assert_eq!(desk.nodes[0].nodes().count(), 2);
     desk.until(seconds(3));

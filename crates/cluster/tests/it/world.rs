@@ -176,7 +176,7 @@ impl World {
             Due::Timer { host, life } if self.is_thawed(host) => {
                 if self.hosts[host].line.life == life && self.hosts[host].timer_at <= self.now {
                     self.hosts[host].timer_at = u64::MAX;
-                    self.with(host, |members, now, sink| members.handle_timeout(now, sink));
+                    self.with(host, weir_cluster::Members::handle_timeout);
                 }
             }
             Due::TurnEnd { host, life, turn, acts } if self.is_thawed(host) => {
@@ -325,7 +325,7 @@ impl World {
         (host.timer_at, host.to_release) = (u64::MAX, None);
         host.members = Some(Members::new(settings, self.chance.bits()).unwrap());
         let life = host.line.life;
-        self.with(at, |members, now, sink| members.handle_timeout(now, sink));
+        self.with(at, weir_cluster::Members::handle_timeout);
         let turn = self.hosts[at].turn;
         self.at(0, Due::TurnEnd { host: at, life, turn, acts: Vec::new() });
     }
@@ -419,7 +419,7 @@ impl World {
                 self.at(after, Due::Start { host: at });
             }
             4 => self.away_until = self.now + self.up_to(3 * SECOND),
-            5 => self.with(at, |members, now, sink| members.leave(now, sink)),
+            5 => self.with(at, weir_cluster::Members::leave),
             _ => self.garble(),
         }
         // Who has left is started again some time.

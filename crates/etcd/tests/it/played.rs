@@ -84,7 +84,8 @@ fn where_nobody_answers_that_is_said() {
 fn a_watch_tells_line_by_line_and_says_when_it_ends() {
     let put = r#"{"result":{"events":[{"kv":{"key":"Zm9v","mod_revision":"4","value":"eA=="}}]}}"#;
     let (first, second) = put.split_at(30);
-    let gone = r#"{"result":{"events":[{"type":"DELETE","kv":{"key":"Zm9v","mod_revision":"5"}}]}}"#;
+    let gone =
+        r#"{"result":{"events":[{"type":"DELETE","kv":{"key":"Zm9v","mod_revision":"5"}}]}}"#;
     let compacted = r#"{"result":{"canceled":true,"compact_revision":"9"}}"#;
     let pieces = [
         "{\"result\":{\"created\":true}}\n".to_owned(),
