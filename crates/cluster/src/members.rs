@@ -256,8 +256,8 @@ impl Members {
         self.settle(now, sink);
     }
 
-    /// Gives the lease back, since the node stops. It is fenced from here on, and the others need not
-    /// wait until the lease would have ended.
+    /// Gives the lease back, since the node stops. It is fenced from here on, and the others need
+    /// not wait until the lease would have ended.
     pub fn leave(&mut self, now: Micros, sink: &mut impl MembersSink) {
         if self.leaving == Leaving::No {
             self.leaving = match self.lease {

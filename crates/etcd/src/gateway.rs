@@ -12,8 +12,8 @@ use std::time::Duration;
 use weir_cluster::{Ask, Said};
 use weir_http::client::{Fault, Server, Stream};
 
-/// How long one member is waited for. It is not longer than an election is put off by a leader that was
-/// there: etcd's default, and its least in production.
+/// How long one member is waited for: no longer than etcd's election timeout, which is a second
+/// unless an operator has set it, so that `is_in_office` says what it says.
 const TRY_MAX: Duration = Duration::from_secs(1);
 
 /// How long an answer may take with all tries.
@@ -92,8 +92,8 @@ impl Gateway {
         tokio::time::timeout(ANSWER_MAX, answering).await.unwrap_or(Err(Fault::Late.into()))
     }
 
-    /// Whether a member knows what the others have agreed on. One that has led, and hangs, renews leases
-    /// that are another's by now, but cannot read; and no other leads so soon after it has read.
+    /// Whether a member knows what the others have agreed on. One that has led, and hangs, renews
+    /// leases that are another's by now, but cannot read; and no other leads so soon after it has.
     async fn is_in_office(&self, server: &Server, key: &str) -> Result<(), NoAnswer> {
         let get = Ask::Get { key: key.to_owned() };
         let (path, body) = messages::request(&get);

@@ -22,8 +22,8 @@ pub struct MembersSettings {
     pub times: Times,
 }
 
-/// The times of a lease. They are safe while clocks run within 10 % of each other's rate: 5 s of the
-/// slowest are over before 6 s of the fastest.
+/// The times of a lease. They are safe while clocks run within 10 % of each other's rate: 5 s of
+/// the slowest are over before 6 s of the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// How long a lease lasts without a renewal, in seconds, by the agreement's clock.
@@ -32,8 +32,8 @@ pub struct Times {
     pub renewal: Micros,
     /// How long a node may act after it has sent a renewal that was answered.
     pub fence: Micros,
-    /// How long after a lease has ended its partitions stay where they are: the time that a node may
-    /// take between looking whether it may act, and having acted.
+    /// How long after a lease has ended its partitions stay where they are: the time that a node
+    /// may take between looking whether it may act, and having acted.
     pub wait: Micros,
 }
 

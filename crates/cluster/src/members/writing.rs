@@ -66,7 +66,7 @@ impl Members {
     fn mend(&mut self, now: Micros, sink: &mut impl MembersSink) -> Option<Cas> {
         let seat = self.own_seat()?;
         let wanted = Wanted::of(&self.view.nodes().collect::<Vec<_>>())?;
-        // Whoever writes next has seen at least the revision that this makes, so its epoch is higher.
+        // Whoever writes next has seen the revision that this makes, so its epoch is higher.
         let epoch = self.view.revision.next().0;
         let table = match self.view.table() {
             None if self.mended_at().is_some_and(|at| now < at) => return None,

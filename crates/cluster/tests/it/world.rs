@@ -1,8 +1,9 @@
-//! Hosts whose nodes agree by one store: with clocks that run at other rates, delays, lost questions
-//! and answers, cuts, freezes, kills and returns, all from a seed.
+//! Hosts whose nodes agree by one store: with clocks that run at other rates, delays, lost
+//! questions and answers, cuts, freezes, kills and returns, all from a seed.
 //!
 //! A host takes turns as a broker does: it looks whether it may act, and has acted some time later.
-//! What is checked is that nobody acts in an epoch of a partition after somebody has in a later one.
+//! What is checked is that nobody acts in an epoch of a partition after somebody has in a later
+//! one.
 
 use std::collections::BTreeMap;
 use weir_chance::Chance;
@@ -176,7 +177,7 @@ impl World {
             Due::Timer { host, life } if self.is_thawed(host) => {
                 if self.hosts[host].line.life == life && self.hosts[host].timer_at <= self.now {
                     self.hosts[host].timer_at = u64::MAX;
-                    self.with(host, weir_cluster::Members::handle_timeout);
+                    self.with(host, Members::handle_timeout);
                 }
             }
             Due::TurnEnd { host, life, turn, acts } if self.is_thawed(host) => {
@@ -325,7 +326,7 @@ impl World {
         (host.timer_at, host.to_release) = (u64::MAX, None);
         host.members = Some(Members::new(settings, self.chance.bits()).unwrap());
         let life = host.line.life;
-        self.with(at, weir_cluster::Members::handle_timeout);
+        self.with(at, Members::handle_timeout);
         let turn = self.hosts[at].turn;
         self.at(0, Due::TurnEnd { host: at, life, turn, acts: Vec::new() });
     }
@@ -419,7 +420,7 @@ impl World {
                 self.at(after, Due::Start { host: at });
             }
             4 => self.away_until = self.now + self.up_to(3 * SECOND),
-            5 => self.with(at, weir_cluster::Members::leave),
+            5 => self.with(at, Members::leave),
             _ => self.garble(),
         }
         // Who has left is started again some time.
