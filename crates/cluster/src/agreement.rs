@@ -73,6 +73,9 @@ pub enum Ask {
     KeepAlive {
         /// The lease.
         lease: LeaseId,
+        /// A key that whoever asks may read, for an agreement that has to show by a read that it is
+        /// none any more that was deposed.
+        key: String,
     },
     /// Ends a lease and its records: [`Said::Revoked`], also where it has ended already.
     Revoke {
@@ -154,7 +157,7 @@ pub enum Said {
         /// The lease.
         lease: LeaseId,
     },
-    /// The lease lasts on, from after the question was asked.
+    /// The lease lasts on, from after the question was asked. Nodes act by this: it must be true.
     Renewed,
     /// The lease has ended.
     Revoked,

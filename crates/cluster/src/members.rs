@@ -2,10 +2,7 @@
 //! node is home to which partition.
 //!
 //! Three rules keep two nodes from acting for one partition at a time:
-//! - A node acts only while its lease cannot have ended by its own clock (the *fence*). Both its last
-//!   renewal and its last look at all records count, each from when it was sent: a leader of etcd
-//!   that has lost its office without knowing it renews leases that are not its own any more, but
-//!   cannot answer a read.
+//! - A node acts only while its lease cannot have ended by its own clock (the *fence*).
 //! - What a member is home to, only the member itself gives away, and only after it has stopped to
 //!   act for it (`released`).
 //! - What a node was home to whose lease has ended goes elsewhere after a wait.
@@ -21,7 +18,7 @@ pub use event::{Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
 use crate::agreement::{Ask, Cas, Failure, LeaseId, Revision, Said, Ticket};
-use crate::records::{Incarnation, Node, Place};
+use crate::records::{Incarnation, Node, Place, Places};
 use crate::table::{Seat, Table};
 use crate::view::View;
 use weir_chance::Chance;
@@ -59,12 +56,11 @@ pub struct Members {
     is_fenced: bool,
     leaving: Leaving,
     lost: Vec<Loss>,
+    broken: Option<Broken>,
     release: Release,
     releases: u64,
     told: Told,
-    /// When the last read was sent that was answered.
-    seen_at: Micros,
-    /// When the next one is due.
+    /// When the next read is due.
     look_at: Micros,
     retry_at: Micros,
     timeout: Option<Micros>,
@@ -112,6 +108,13 @@ struct Loss {
     seen_at: Micros,
 }
 
+/// A table that cannot be read, or is gone.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    at: Revision,
+    seen_at: Micros,
+}
+
 /// Partitions that this node gives away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
@@ -154,10 +157,10 @@ impl Members {
             is_fenced: true,
             leaving: Leaving::No,
             lost: Vec::new(),
+            broken: None,
             release: Release::None,
             releases: 0,
             told: Told::default(),
-            seen_at: Micros(0),
             look_at: Micros(0),
             retry_at: Micros(0),
             timeout: Some(Micros(0)),
@@ -177,10 +180,10 @@ impl Members {
 
     /// The places of all nodes, also of those that are away.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
-        self.view.places().into_iter().flat_map(|places| places.iter())
+        self.view.places().into_iter().flat_map(Places::iter)
     }
 
-    /// Which node is home to which partition, once that is known.
+    /// Which node is home to which partition; none while that is not known.
     pub fn table(&self) -> Option<&Table> {
         self.view.table()
     }
@@ -253,8 +256,8 @@ impl Members {
         self.settle(now, sink);
     }
 
-    /// Gives the lease back, since the node stops. It is fenced from here on, and the others need not
-    /// wait until the lease would have ended.
+    /// Gives the lease back, since the node stops. It is fenced from here on, and the others need
+    /// not wait until the lease would have ended.
     pub fn leave(&mut self, now: Micros, sink: &mut impl MembersSink) {
         if self.leaving == Leaving::No {
             self.leaving = match self.lease {
@@ -305,7 +308,7 @@ impl Members {
     }
 
     fn fence_at(&self) -> Option<Micros> {
-        self.lease.map(|lease| lease.renewed_at.min(self.seen_at) + self.settings.times.fence)
+        self.lease.map(|lease| lease.renewed_at + self.settings.times.fence)
     }
 
     fn open(&self, purpose: Purpose) -> usize {
@@ -352,7 +355,6 @@ impl Members {
             }
             (Purpose::Read | Purpose::Check, Said::Found { records, revision }) => {
                 let has_news = self.view.replace(&records, revision);
-                self.seen_at = self.seen_at.max(sent_at);
                 self.is_read = true;
                 if has_news && purpose == Purpose::Check {
                     // It should have told: it may be dead without anybody knowing.
@@ -378,11 +380,11 @@ impl Members {
     fn failed(&mut self, purpose: Purpose, now: Micros) {
         self.counts.unavailable += 1;
         match purpose {
-            Purpose::Read | Purpose::Check | Purpose::Write => self.is_stale = true,
+            Purpose::Read | Purpose::Write => self.is_stale = true,
             Purpose::Revoke => self.leaving = Leaving::Gone,
             Purpose::Grant => {}
             // The next one follows by itself.
-            Purpose::Renew(_) => return,
+            Purpose::Renew(_) | Purpose::Check => return,
         }
         self.retry_at = now + Micros(RETRY_US + self.chance.below(RETRY_MORE_US) as u64);
     }
@@ -426,7 +428,11 @@ impl Members {
     }
 
     fn table_viewed(&mut self, now: Micros, sink: &mut impl MembersSink) {
-        let Some(table) = self.view.table() else { return };
+        let Some(table) = self.view.table() else {
+            self.table_missed(now, sink);
+            return;
+        };
+        self.broken = None;
         let moved = table.differs_from(self.told.table.as_ref());
         if moved != PartitionSet::default() {
             // What was given away is settled with its next epoch, also where it came back.
@@ -449,6 +455,28 @@ impl Members {
             known.copied().unwrap_or(Loss { seat, seen_at: now })
         };
         self.lost = lost.map(loss).collect();
+    }
+
+    /// There is no table: nobody is home to anything.
+    fn table_missed(&mut self, now: Micros, sink: &mut impl MembersSink) {
+        let (at, was_there) = (self.view.table_at(), self.told.table.take().is_some());
+        if was_there {
+            sink.tell(Event::Moved(Partition::all().collect()));
+        }
+        self.release = Release::None;
+        self.lost.clear();
+        // Where none has ever been, this is a new cluster.
+        let is_broken = was_there || self.broken.is_some() || at != Revision::NONE;
+        if is_broken && self.broken.is_none_or(|broken| broken.at != at) {
+            self.broken = Some(Broken { at, seen_at: now });
+        }
+    }
+
+    /// When a new table may be written: whoever acts by one before has seen that it is gone, or is
+    /// fenced.
+    fn mended_at(&self) -> Option<Micros> {
+        let Times { ttl_s, wait, .. } = self.settings.times;
+        self.broken.map(|broken| broken.seen_at + Micros::from_secs(ttl_s) + wait)
     }
 
     /// Does what is due by what is known. It can be called at any time.
@@ -494,7 +522,8 @@ impl Members {
         lease.renew_at = now + self.settings.times.renewal;
         let lease = lease.id;
         if self.open(Purpose::Renew(lease)) < OPEN_MAX {
-            self.ask(Purpose::Renew(lease), Ask::KeepAlive { lease }, now, sink);
+            let key = self.view.keys.places.clone();
+            self.ask(Purpose::Renew(lease), Ask::KeepAlive { lease, key }, now, sink);
         }
     }
 
@@ -530,8 +559,8 @@ impl Members {
         let answers = self.asked.iter().map(|asked| asked.sent_at + ANSWER_MAX);
         let losses = self.lost.iter().map(|loss| loss.seen_at + wait);
         let renewal = self.lease.map(|lease| lease.renew_at);
-        let times = [self.acts_until(), renewal, Some(self.look_at), Some(self.retry_at)];
-        let times = times.into_iter().flatten().chain(answers).chain(losses);
+        let times = [self.acts_until(), renewal, self.mended_at()].into_iter().flatten();
+        let times = times.chain([self.look_at, self.retry_at]).chain(answers).chain(losses);
         times.filter(|&at| at > now).min()
     }
 }

@@ -72,7 +72,7 @@ impl Store {
                 self.leases.insert(lease, Lease { ttl, ends_at: now + ttl });
                 Said::Granted { lease }
             }
-            Ask::KeepAlive { lease } => match self.leases.get_mut(&lease) {
+            Ask::KeepAlive { lease, .. } => match self.leases.get_mut(&lease) {
                 None => Said::Failed(Failure::LeaseGone),
                 Some(kept) => {
                     kept.ends_at = now + kept.ttl;
@@ -106,14 +106,6 @@ impl Store {
     /// When the next lease ends.
     pub fn poll_timeout(&self) -> Option<Micros> {
         self.leases.values().map(|lease| lease.ends_at).min()
-    }
-
-    /// Another of those that keep the records leads from now on: as with etcd, leases last their whole
-    /// time again.
-    pub fn elect(&mut self, now: Micros) {
-        for lease in self.leases.values_mut() {
-            lease.ends_at = now + lease.ttl;
-        }
     }
 
     /// Somebody's connection is lost, and what it watches with it.
@@ -237,14 +229,15 @@ mod tests {
             panic!("no lease");
         };
         said(&mut store, put("a", Revision::NONE, Some(lease)), 0);
-        assert_eq!(said(&mut store, Ask::KeepAlive { lease }, 5), Said::Renewed);
+        let keep_alive = || Ask::KeepAlive { lease, key: "a".into() };
+        assert_eq!(said(&mut store, keep_alive(), 5), Said::Renewed);
         assert!(store.handle_timeout(Micros(10_999_999)).is_empty());
         assert_eq!(store.records().count(), 1);
         assert_eq!(store.poll_timeout(), Some(Micros::from_secs(11)));
         store.handle_timeout(Micros::from_secs(11));
         assert_eq!(store.records().count(), 0);
         let gone = Said::Failed(Failure::LeaseGone);
-        assert_eq!(said(&mut store, Ask::KeepAlive { lease }, 11), gone);
+        assert_eq!(said(&mut store, keep_alive(), 11), gone);
         assert_eq!(said(&mut store, put("a", Revision::NONE, Some(lease)), 11), gone);
     }
 

@@ -21,7 +21,7 @@ pub struct Home {
     pub slot: Slot,
     /// Which membership of that node.
     pub incarnation: Incarnation,
-    /// How often the partition has moved; from 1.
+    /// Tells the moves of the partition apart: it rises with each of them.
     pub epoch: u64,
 }
 
@@ -78,11 +78,16 @@ impl Table {
         Partition::all().filter(is_misplaced).collect()
     }
 
-    /// With those that are free where they are wanted, in their next epoch.
+    /// With those that are free where they are wanted, in this epoch.
     #[must_use]
-    pub(crate) fn moved(&self, wanted: &Wanted, is_free: impl Fn(Partition, Home) -> bool) -> Self {
+    pub(crate) fn moved(
+        &self,
+        wanted: &Wanted,
+        epoch: u64,
+        is_free: impl Fn(Partition, Home) -> bool,
+    ) -> Self {
         let home = |at: Partition| match self.home(at) {
-            home if is_free(at, home) => wanted.home(at, home.epoch.saturating_add(1)),
+            home if is_free(at, home) => wanted.home(at, epoch.max(home.epoch.saturating_add(1))),
             home => home,
         };
         Self { homes: Box::new(std::array::from_fn(|at| home(Partition(at as u8)))) }
@@ -130,9 +135,9 @@ impl Wanted {
         Some(Self(seats))
     }
 
-    /// A table that is as wanted, from the first epoch on.
-    pub(crate) fn table(&self) -> Table {
-        let home = |at| self.home(Partition(at as u8), 1);
+    /// A table that is as wanted, all in this epoch.
+    pub(crate) fn table(&self, epoch: u64) -> Table {
+        let home = |at| self.home(Partition(at as u8), epoch);
         Table { homes: Box::new(std::array::from_fn(home)) }
     }
 
@@ -194,18 +199,18 @@ mod tests {
             assert_eq!(is_moved, before.at(at).0 == Slot(2), "{at:?}");
         }
         // Every version of the program wants the same.
-        assert_eq!([7, 100, 255].map(|at| before.at(Partition(at)).0.0), [0, 0, 0]);
+        assert_eq!([7, 100, 255].map(|at| before.at(Partition(at)).0.0), [0, 0, 2]);
     }
 
     #[test]
     fn a_move_raises_the_epoch_of_what_moves_and_nothing_else() {
         let nodes = [node("a", 0, 2), node("b", 1, 2)];
-        let (table, both) = (wanted(&nodes[..1]).table(), wanted(&nodes));
+        let (table, both) = (wanted(&nodes[..1]).table(5), wanted(&nodes));
         let misplaced = table.misplaced_at((Slot(0), Incarnation(100)), &both);
-        let moved = table.moved(&both, |at, _| misplaced.contains(at));
+        let moved = table.moved(&both, 9, |at, _| misplaced.contains(at));
         assert_eq!(moved.differs_from(Some(&table)), misplaced);
         for at in Partition::all() {
-            let (slot, epoch) = if misplaced.contains(at) { (1, 2) } else { (0, 1) };
+            let (slot, epoch) = if misplaced.contains(at) { (1, 9) } else { (0, 5) };
             assert_eq!((moved.home(at).slot, moved.home(at).epoch), (Slot(slot), epoch));
         }
         assert!(moved.follows(&table) && !table.follows(&moved));
@@ -213,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_table_is_read_back_and_nothing_else_is() {
-        let table = wanted(&[node("a", 0, 2), node("b", 1, 2)]).table();
+        let table = wanted(&[node("a", 0, 2), node("b", 1, 2)]).table(1);
         let bytes = table.to_bytes();
         assert_eq!(Table::read(&bytes), Some(table));
         let text = String::from_utf8(bytes).unwrap();

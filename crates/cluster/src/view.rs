@@ -30,7 +30,7 @@ impl Keys {
 }
 
 /// Records that mean something. One that cannot be read is as if it were not there, but its key is
-/// taken; a table that cannot be read leaves the one before it in force.
+/// taken.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) keys: Keys,
@@ -38,8 +38,6 @@ pub(crate) struct View {
     members: [Kept<Node>; SLOTS],
     places: Kept<Places>,
     table: Kept<Table>,
-    /// Whether the table is the one that stands there.
-    table_stands: bool,
     garbled: Vec<String>,
 }
 
@@ -62,7 +60,6 @@ impl View {
             members: [const { Kept::NONE }; SLOTS],
             places: Kept { at: Revision::NONE, value: Some(Places::default()) },
             table: Kept::NONE,
-            table_stands: false,
             garbled: Vec::new(),
         }
     }
@@ -97,11 +94,6 @@ impl View {
     /// When the record of the table was written, whatever it is.
     pub(crate) fn table_at(&self) -> Revision {
         self.table.at
-    }
-
-    /// Whether the table is the one that stands there, and not one that has to be written again.
-    pub(crate) fn table_stands(&self) -> bool {
-        self.table_stands
     }
 
     /// The keys of records that could not be read, each once.
@@ -158,10 +150,8 @@ impl View {
         } else if *key == self.keys.table {
             // One whose epochs go back would make letters count that must not.
             let follows = |new: &Table| self.table().is_none_or(|old| new.follows(old));
-            let new = Table::read(value).filter(follows);
-            self.table_stands = new.is_some();
-            self.table = Kept { at: *at, value: new.or(self.table.value.take()) };
-            self.table_stands
+            self.table = Kept { at: *at, value: Table::read(value).filter(follows) };
+            self.table().is_some()
         } else {
             // Something else of the cluster's.
             true
@@ -177,8 +167,7 @@ impl View {
         } else if key == self.keys.places {
             self.places = Kept { at: Revision::NONE, value: Some(Places::default()) };
         } else if key == self.keys.table {
-            self.table.at = Revision::NONE;
-            self.table_stands = false;
+            self.table = Kept::NONE;
         }
     }
 }
@@ -228,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_is_gone_or_goes_back_leaves_the_last_one_in_force() {
+    fn a_table_that_is_gone_or_goes_back_is_none() {
         let home = |epoch: u64| format!("[0,{epoch}]");
         let table = |epoch: u64| {
             let homes = vec![home(epoch); 256].join(",");
@@ -237,17 +226,14 @@ mod tests {
         let put = |epoch, at| Change::Put(record("weir/c/table", table(epoch).as_bytes(), at));
         let mut view = View::new("c");
         view.change(&[put(2, 5)]);
-        assert!(view.table_stands());
-        let good = view.table().cloned();
+        assert!(view.table().is_some());
         view.change(&[put(1, 6)]);
-        assert!(
-            !view.table_stands() && view.table_at() == Revision(6) && view.table() == good.as_ref()
-        );
+        assert_eq!((view.table(), view.table_at()), (None, Revision(6)));
         assert_eq!(view.take_garbled(), ["weir/c/table"]);
         view.change(&[put(3, 7)]);
-        assert!(view.table_stands() && view.table() != good.as_ref());
-        view.change(&[Change::Gone { key: "weir/c/table".into(), revision: Revision(8) }]);
-        assert!(!view.table_stands() && view.table_at() == Revision::NONE);
         assert!(view.table().is_some());
+        view.change(&[Change::Gone { key: "weir/c/table".into(), revision: Revision(8) }]);
+        assert_eq!((view.table(), view.table_at()), (None, Revision::NONE));
+        assert!(view.take_garbled().is_empty());
     }
 }

@@ -32,7 +32,9 @@ pub(crate) fn request(ask: &Ask) -> (&'static str, String) {
         Ask::Range { prefix } => ("/v3/kv/range", below(prefix)),
         Ask::Cas(cas) => ("/v3/kv/txn", txn(cas)),
         Ask::Grant { ttl_s } => ("/v3/lease/grant", json!({ "TTL": ttl_s.to_string() })),
-        Ask::KeepAlive { lease } => ("/v3/lease/keepalive", json!({ "ID": lease.0.to_string() })),
+        Ask::KeepAlive { lease, .. } => {
+            ("/v3/lease/keepalive", json!({ "ID": lease.0.to_string() }))
+        }
         Ask::Revoke { lease } => ("/v3/lease/revoke", json!({ "ID": lease.0.to_string() })),
         Ask::Watch { prefix, from } => {
             let mut create = below(prefix);
@@ -348,6 +350,7 @@ mod tests {
     #[test]
     fn answers_to_writes_and_leases_are_understood() {
         let lease = LeaseId(7);
+        let keep_alive = Ask::KeepAlive { lease, key: "a".into() };
         let cas = Ask::Cas(Cas { key: "a".into(), value: None, lease: None, compared: vec![] });
         let gone = r#"{"error":"etcdserver: requested lease not found","code":5}"#;
         let newer = r#"{"code":5,"message":"etcdserver: requested lease not found","details":[]}"#;
@@ -359,8 +362,8 @@ mod tests {
             (&cas, 404, gone, lease_gone()),
             (&cas, 404, newer, lease_gone()),
             (&Ask::Grant { ttl_s: 6 }, 200, r#"{"ID":"7","TTL":"6"}"#, Said::Granted { lease }),
-            (&Ask::KeepAlive { lease }, 200, r#"{"result":{"ID":"7","TTL":"6"}}"#, Said::Renewed),
-            (&Ask::KeepAlive { lease }, 200, r#"{"result":{"ID":"7"}}"#, lease_gone()),
+            (&keep_alive, 200, r#"{"result":{"ID":"7","TTL":"6"}}"#, Said::Renewed),
+            (&keep_alive, 200, r#"{"result":{"ID":"7"}}"#, lease_gone()),
             (&Ask::Revoke { lease }, 200, r#"{"header":{}}"#, Said::Revoked),
             (&Ask::Revoke { lease }, 404, gone, Said::Revoked),
         ] {

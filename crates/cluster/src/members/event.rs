@@ -28,7 +28,7 @@ pub enum Event {
         /// Which of its memberships has ended.
         incarnation: Incarnation,
     },
-    /// These partitions have another home, or a new epoch: `Members::table` has them.
+    /// These partitions have another home or a new epoch, which `Members::table` has, or none.
     Moved(PartitionSet),
     /// The node is to give these partitions away: once it does not act for them any more, it calls
     /// `Members::released`.

@@ -22,18 +22,18 @@ pub struct MembersSettings {
     pub times: Times,
 }
 
-/// The times of a lease. They are safe while clocks run within 10 % of each other's rate: 5 s of the
-/// slowest are over before 6 s of the fastest.
+/// The times of a lease. They are safe while clocks run within 10 % of each other's rate: 5 s of
+/// the slowest are over before 6 s of the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// How long a lease lasts without a renewal, in seconds, by the agreement's clock.
     pub ttl_s: u32,
     /// From one renewal to the next, and from one look at all records to the next.
     pub renewal: Micros,
-    /// How long a node may act after it has sent a renewal and a read that were answered.
+    /// How long a node may act after it has sent a renewal that was answered.
     pub fence: Micros,
-    /// How long after a lease has ended its partitions stay where they are: the time that a node may
-    /// take between looking whether it may act, and having acted.
+    /// How long after a lease has ended its partitions stay where they are: the time that a node
+    /// may take between looking whether it may act, and having acted.
     pub wait: Micros,
 }
 

@@ -66,10 +66,11 @@ impl Members {
     fn mend(&mut self, now: Micros, sink: &mut impl MembersSink) -> Option<Cas> {
         let seat = self.own_seat()?;
         let wanted = Wanted::of(&self.view.nodes().collect::<Vec<_>>())?;
+        // Whoever writes next has seen the revision that this makes, so its epoch is higher.
+        let epoch = self.view.revision.next().0;
         let table = match self.view.table() {
-            None if self.view.table_at() == Revision::NONE => wanted.table(),
-            // It cannot be read, and its epochs are not known here.
-            None => return None,
+            None if self.mended_at().is_some_and(|at| now < at) => return None,
+            None => wanted.table(epoch),
             Some(table) => {
                 let misplaced = table.misplaced_at(seat, &wanted);
                 if self.release == Release::None && misplaced != PartitionSet::default() {
@@ -78,8 +79,8 @@ impl Members {
                     let number = self.releases;
                     sink.tell(Event::Release { number, partitions: misplaced });
                 }
-                let moved = table.moved(&wanted, |at, home| self.is_free(at, home, now));
-                if moved == *table && self.view.table_stands() {
+                let moved = table.moved(&wanted, epoch, |at, home| self.is_free(at, home, now));
+                if moved == *table {
                     return None;
                 }
                 moved

@@ -1,8 +1,9 @@
-//! Hosts whose nodes agree by one store: with clocks that run at other rates, delays, lost questions
-//! and answers, cuts, freezes, kills and returns, all from a seed.
+//! Hosts whose nodes agree by one store: with clocks that run at other rates, delays, lost
+//! questions and answers, cuts, freezes, kills and returns, all from a seed.
 //!
 //! A host takes turns as a broker does: it looks whether it may act, and has acted some time later.
-//! What is checked is that nobody acts in an epoch of a partition after somebody has in a later one.
+//! What is checked is that nobody acts in an epoch of a partition after somebody has in a later
+//! one.
 
 use std::collections::BTreeMap;
 use weir_chance::Chance;
@@ -59,8 +60,6 @@ struct Host {
     epoch: u64,
     frozen_until: u64,
     cut_until: u64,
-    /// Until when what it asks is deposed, and does not know it.
-    deposed_until: u64,
     /// Changes come in order.
     changed_at: u64,
     timer_at: u64,
@@ -178,7 +177,7 @@ impl World {
             Due::Timer { host, life } if self.is_thawed(host) => {
                 if self.hosts[host].line.life == life && self.hosts[host].timer_at <= self.now {
                     self.hosts[host].timer_at = u64::MAX;
-                    self.with(host, |members, now, sink| members.handle_timeout(now, sink));
+                    self.with(host, Members::handle_timeout);
                 }
             }
             Due::TurnEnd { host, life, turn, acts } if self.is_thawed(host) => {
@@ -223,6 +222,15 @@ impl World {
         let Some(members) = &mut self.hosts[at].members else { return };
         let mut sink = Sink::default();
         act(members, now, &mut sink);
+        let is_release = |event: &Event| match event {
+            Event::Release { number, .. } => Some(*number),
+            _ => None,
+        };
+        if self.plant == Plant::EarlyRelease
+            && let Some(number) = sink.events.iter().find_map(is_release)
+        {
+            members.released(number, now, &mut sink);
+        }
         let timeout = members.poll_timeout();
         for (ticket, ask) in sink.asks {
             let (after, line) = (1_000 + self.up_to(20_000), self.hosts[at].line);
@@ -251,9 +259,6 @@ impl World {
                 }
             }
             Event::Moved(_) => self.moves += 1,
-            Event::Release { number, .. } if self.plant == Plant::EarlyRelease => {
-                self.with(at, |members, now, sink| members.released(number, now, sink));
-            }
             Event::Release { number, .. } => self.hosts[at].to_release = Some(number),
             _ => {}
         }
@@ -267,14 +272,6 @@ impl World {
                 let said = Said::Failed(Failure::Unavailable);
                 self.at(SECOND, Due::Said { host, line: self.hosts[host].line, ticket, said });
             }
-            return;
-        }
-        if self.now < self.hosts[host].deposed_until {
-            let said = match ask {
-                Ask::KeepAlive { .. } => Said::Renewed,
-                _ => Said::Failed(Failure::Unavailable),
-            };
-            self.at(SECOND / 10, Due::Said { host, line, ticket, said });
             return;
         }
         if self.now < self.away_until {
@@ -329,7 +326,7 @@ impl World {
         (host.timer_at, host.to_release) = (u64::MAX, None);
         host.members = Some(Members::new(settings, self.chance.bits()).unwrap());
         let life = host.line.life;
-        self.with(at, |members, now, sink| members.handle_timeout(now, sink));
+        self.with(at, Members::handle_timeout);
         let turn = self.hosts[at].turn;
         self.at(0, Due::TurnEnd { host: at, life, turn, acts: Vec::new() });
     }
@@ -403,7 +400,7 @@ impl World {
             return;
         }
         let (at, long) = (self.chance.below(self.hosts.len()), 10 * SECOND);
-        match self.chance.below(8) {
+        match self.chance.below(7) {
             0 => {
                 // Not again meanwhile: what waits for it must stay in its order.
                 if self.is_thawed(at) {
@@ -422,19 +419,8 @@ impl World {
                 let after = self.up_to(long);
                 self.at(after, Due::Start { host: at });
             }
-            4 => {
-                self.away_until = self.now + self.up_to(3 * SECOND);
-                let now = self.store_now();
-                self.store.elect(now);
-            }
-            5 => self.with(at, |members, now, sink| members.leave(now, sink)),
-            6 => {
-                self.store.hang_up(Asker(at as u16));
-                self.hosts[at].deposed_until = self.now + self.up_to(long);
-                self.hosts[at].line.cut += 1;
-                let now = self.store_now();
-                self.store.elect(now);
-            }
+            4 => self.away_until = self.now + self.up_to(3 * SECOND),
+            5 => self.with(at, Members::leave),
             _ => self.garble(),
         }
         // Who has left is started again some time.
@@ -471,8 +457,7 @@ impl World {
             if members.is_some_and(|members| members.acts_until().is_none()) {
                 self.kill(at);
             }
-            let host = &mut self.hosts[at];
-            (host.cut_until, host.deposed_until) = (0, 0);
+            self.hosts[at].cut_until = 0;
             self.at(0, Due::Start { host: at });
         }
     }
@@ -510,7 +495,6 @@ impl Host {
             epoch: at as u64 * 1_000 * SECOND,
             frozen_until: 0,
             cut_until: 0,
-            deposed_until: 0,
             changed_at: 0,
             timer_at: u64::MAX,
             turn: 0,

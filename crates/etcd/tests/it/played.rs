@@ -1,7 +1,7 @@
 //! What goes over the wire, and what happens when it does not come back.
 
 use crate::asking::Asking;
-use crate::fake::{Act, Fake, ok};
+use crate::fake::{Act, Came, Fake, ok};
 use std::net::TcpListener;
 use weir_cluster::{Ask, Change, Failure, LeaseId, Revision, Said};
 use weir_etcd::{BadEtcd, Busy, Etcd, EtcdSettings, StartError, User};
@@ -50,6 +50,24 @@ fn a_member_that_is_silent_is_left_for_the_next() {
     let silent = Fake::start(|_| Act::Wait);
     let well = Fake::start(|_| ok(EMPTY));
     assert_eq!(Asking::start(&[&silent.url, &well.url]).said(get()), none());
+}
+
+#[test]
+fn a_member_that_renews_but_cannot_read_is_not_believed() {
+    let renew = |came: &Came| match came.path.as_str() {
+        "/v3/lease/keepalive" => ok(r#"{"result":{"ID":"7","TTL":"6"}}"#),
+        _ => Act::Wait,
+    };
+    let deposed = Fake::start(renew);
+    let keep_alive = || Ask::KeepAlive { lease: LeaseId(7), key: "foo".into() };
+    assert_eq!(Asking::start(&[&deposed.url]).said(keep_alive()), unavailable());
+    let well = Fake::start(move |came| match renew(came) {
+        Act::Wait => ok(EMPTY),
+        act => act,
+    });
+    assert_eq!(Asking::start(&[&deposed.url, &well.url]).said(keep_alive()), Said::Renewed);
+    assert_eq!(well.request("/v3/kv/range").body, r#"{"key":"Zm9v"}"#);
+    assert_eq!(well.request("/v3/lease/keepalive").body, r#"{"ID":"7"}"#);
 }
 
 #[test]
@@ -131,7 +149,7 @@ fn more_questions_than_can_wait_are_refused() {
     let silent = Fake::start(|_| Act::Wait);
     let asking = Asking::start(&[&silent.url]);
     let mut all = (1..=10_000).map(|at| {
-        let ask = Ask::KeepAlive { lease: LeaseId(at) };
+        let ask = Ask::Revoke { lease: LeaseId(at) };
         asking.etcd.ask(weir_cluster::Ticket(at as u64), ask)
     });
     assert!(all.any(|asked| asked == Err(Busy)));

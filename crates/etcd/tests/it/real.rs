@@ -139,7 +139,7 @@ fn etcd_answers_as_the_agreement_in_memory_does() {
     };
     assert!(records.is_empty());
     let Said::Granted { lease } = asking.said(Ask::Grant { ttl_s: 60 }) else { panic!("no lease") };
-    assert_eq!(asking.said(Ask::KeepAlive { lease }), Said::Renewed);
+    assert_eq!(asking.said(keep_alive(lease)), Said::Renewed);
     let written = Said::Written { revision: revision.next() };
     assert_eq!(asking.said(put("p/a", Revision::NONE, Some(lease))), written);
     let different = Said::Failed(Failure::Different);
@@ -159,9 +159,13 @@ fn etcd_answers_as_the_agreement_in_memory_does() {
     let changes = vec![Change::Gone { key, revision }];
     assert_eq!(told, [(watch, Said::Changed { changes }), (revoke, Said::Revoked)]);
     let gone = Said::Failed(Failure::LeaseGone);
-    assert_eq!(asking.said(Ask::KeepAlive { lease }), gone);
+    assert_eq!(asking.said(keep_alive(lease)), gone);
     assert_eq!(asking.said(put("p/a", Revision::NONE, Some(lease))), gone);
     assert_eq!(asking.said(Ask::Revoke { lease }), Said::Revoked);
+}
+
+fn keep_alive(lease: LeaseId) -> Ask {
+    Ask::KeepAlive { lease, key: "weir/places".into() }
 }
 
 /// The partitions of all, which are each of them once.
@@ -242,7 +246,7 @@ fn a_user_may_write_what_its_role_allows() {
     let written = asking.said(put("weir/a", Revision::NONE, Some(lease)));
     assert!(matches!(written, Said::Written { .. }), "{written:?}");
     assert_eq!(asking.said(put("other", Revision::NONE, None)), UNAVAILABLE);
-    assert_eq!(asking.said(Ask::KeepAlive { lease }), Said::Renewed);
+    assert_eq!(asking.said(keep_alive(lease)), Said::Renewed);
     assert_eq!(asking.said(Ask::Revoke { lease }), Said::Revoked);
 }
 
