@@ -59,7 +59,9 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum ZenohError {
     /// No key can have it.
-    #[error("{0:?} is no name of a cluster over Zenoh: use letters, digits, \"-\", \"_\" and \".\"")]
+    #[error(
+        "{0:?} is no name of a cluster over Zenoh: use letters, digits, \"-\", \"_\" and \".\""
+    )]
     Cluster(String),
     /// What the system says of the thread's own means.
     #[error(transparent)]
@@ -166,9 +168,10 @@ impl Zenoh {
     /// Puts a word for the node, with what follows it.
     fn say(&self, node: Slot, said: Option<(Word, u64)>, frames: &[u8]) {
         let Some((word, number)) = said else { return };
-        let publisher = self.open.as_ref().and_then(|open| {
-            open.publishers.get(usize::from(node.0)).and_then(Option::as_ref)
-        });
+        let publisher = self
+            .open
+            .as_ref()
+            .and_then(|open| open.publishers.get(usize::from(node.0)).and_then(Option::as_ref));
         let Some(publisher) = publisher else { return };
         let mut bytes = Vec::with_capacity(HEAD_BYTES + frames.len());
         bytes.extend(word.head(number));

@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ping = flush(&mut a, Micros(1_000_000));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/frame");
     std::fs::create_dir_all(&folder)?;
-    let seeds = [[&[1][..], &hello, &letters, &ping].concat(), [&[0][..], &letters, &ping].concat()];
+    let seeds =
+        [[&[1][..], &hello, &letters, &ping].concat(), [&[0][..], &letters, &ping].concat()];
     for (at, seed) in seeds.iter().enumerate() {
         std::fs::write(folder.join(format!("seed-{at}")), seed)?;
     }

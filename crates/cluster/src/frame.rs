@@ -261,7 +261,10 @@ impl<'a> Entries<'a> {
     ///
     /// # Errors
     /// Bytes that no letter has; what is behind them cannot be read.
-    pub fn next_letter(&mut self, wall: Wall) -> Result<Option<(ShardId, ShardId, Mail)>, FrameError> {
+    pub fn next_letter(
+        &mut self,
+        wall: Wall,
+    ) -> Result<Option<(ShardId, ShardId, Mail)>, FrameError> {
         if self.rest.is_empty() {
             return Ok(None);
         }

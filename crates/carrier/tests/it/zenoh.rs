@@ -18,8 +18,7 @@ fn node(own: u8, incarnation: u64, listen: SocketAddr) -> Node {
 
 /// Addresses that are free, and not taken by anybody else while these are all held.
 fn addresses<const N: usize>() -> [SocketAddr; N] {
-    let held: [TcpListener; N] =
-        std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let held: [TcpListener; N] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     held.map(|listener| listener.local_addr().unwrap())
 }
 

@@ -148,7 +148,8 @@ fn a_greeting_that_only_one_has_heard_loses_nothing() {
 #[test]
 fn a_full_window_drops_messages_at_qos_0_and_nothing_else() {
     let mut a = link(0, 1, 10, 1000);
-    let (quick, sure) = (message(QoS::AtMostOnce, vec![0; 1000]), message(QoS::AtLeastOnce, vec![]));
+    let (quick, sure) =
+        (message(QoS::AtMostOnce, vec![0; 1000]), message(QoS::AtLeastOnce, vec![]));
     assert_eq!(push(&mut a, &publish(&quick, 1, false)), Pushed::Kept);
     assert!(!a.has_room());
     assert_eq!(push(&mut a, &publish(&quick, 2, false)), Pushed::Dropped);
