@@ -195,7 +195,7 @@ impl Mail {
     /// # Errors
     /// As those of [`Mail::decode`].
     pub fn decode_first(bytes: &mut &[u8], wall: Wall) -> Result<Self, BadRecord> {
-        let mut reader = Reader::new(*bytes);
+        let mut reader = Reader::new(bytes);
         let mail = Self::read(&mut reader, wall)?;
         *bytes = reader.rest();
         Ok(mail)
@@ -207,7 +207,7 @@ impl Mail {
     /// # Errors
     /// Bytes that it does not write.
     pub fn decode_again(bytes: &mut &[u8], message: Arc<Message>) -> Result<Self, BadRecord> {
-        let mut reader = Reader::new(*bytes);
+        let mut reader = Reader::new(bytes);
         let mail = publish(&mut reader, |_| Ok(message))?;
         *bytes = reader.rest();
         Ok(mail)

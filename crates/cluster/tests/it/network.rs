@@ -9,7 +9,7 @@ use weir_cluster::{Link, Pushed};
 use weir_core::Micros;
 use weir_wire::QoS;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 2000;
 const STEPS: usize = 400;
 const WINDOW: usize = 6_000;
 
