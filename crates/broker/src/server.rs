@@ -106,6 +106,7 @@ pub struct Server {
     wakers: Vec<Waker>,
     /// What the post is made of, if there are other nodes.
     post: Option<cluster::PostOffice>,
+    post_to_be: Option<cluster::PostToBe>,
     asked: Arc<Asked>,
     /// Of the control thread, which listens already where `[control]` says so.
     control: Option<weir_control::Server>,
@@ -162,6 +163,7 @@ impl Server {
             warnings,
             wakers,
             post,
+            post_to_be: None,
             asked,
             control,
             lost_lines,
@@ -222,11 +224,11 @@ impl Server {
             .folder()
             .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
-        let ((workers, post), shards, (way, mesh), _store) = self.workers(control.is_some())?;
+        let (workers, shards, (way, mesh), _store) = self.workers(control.is_some())?;
         drop(doorman);
         let stopper = self.stopper();
         self.start_bridges(way, &stopper)?;
-        let post = post.map(|post| cluster::start(post, &stopper)).transpose()?;
+        let post = self.post_to_be.take().map(|post| cluster::start(post, &stopper)).transpose()?;
         if self.asked.is_open() {
             ready::announce();
         }
@@ -340,7 +342,8 @@ impl Server {
             let of = (waker, config.io.into());
             workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
         }
-        Ok(((workers, post), letters, (way, mesh), generations))
+        self.post_to_be = post;
+        Ok((workers, letters, (way, mesh), generations))
     }
 
     /// What keeps a shard's bounds.
@@ -538,10 +541,9 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
     Err(error)
 }
 
-/// The threads to be, the post among them; if there are to be such things, the shards as a control thread sees them, the
+/// The threads to be; if there are to be such things, the shards as a control thread sees them, the
 /// way in of bridges, and the folder that the shards' logs are in. What reloads need.
-pub(crate) type Made =
-    ((Vec<Worker>, Option<cluster::PostToBe>), Option<Shards>, (Option<Way>, Mesh), Option<Store>);
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, (Option<Way>, Mesh), Option<Store>);
 
 /// The log of each shard, if they have any, and the folder that they are in.
 type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);

@@ -89,7 +89,7 @@ impl Membership {
         getrandom::fill(&mut random).map_err(|error| StartError::System(error.into()))?;
         let [seed, proposal] = [0, 8].map(|at| {
             let part = random[at..at + 8].try_into().unwrap_or_default();
-            u64::from_le_bytes(part)
+            u64::from_be_bytes(part)
         });
         let members = Members::new(settings, seed)?;
         let (bell, rings) = sync_channel(1);

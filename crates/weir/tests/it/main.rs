@@ -21,6 +21,7 @@ mod bench;
 mod bridges;
 mod broker_options;
 mod clients;
+mod cluster;
 mod conformance;
 mod contract;
 mod control_attacks;

@@ -1,0 +1,198 @@
+//! Nodes of a cluster on one host, with an etcd of their own: whoever is connected to one of them is
+//! served as by one broker.
+
+use crate::support::blocking::Blocking;
+use crate::support::live::{free, is_served, left, offer};
+use crate::support::mqtt::Peer;
+use crate::support::{Broker, tool};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use weir_wire::{QoS, ReasonCode};
+
+/// An etcd; ended with the value.
+struct Etcd {
+    child: Child,
+    port: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Etcd {
+    /// Nothing if it is not installed.
+    fn start() -> Option<Self> {
+        let program = tool(&["etcd"])?;
+        let folder = tempfile::tempdir().unwrap();
+        let [port, peers] = [free(), free()];
+        let (clients, peers) =
+            (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peers}"));
+        let child = Command::new(program)
+            .args(["--name", "one", "--data-dir"])
+            .arg(folder.path().join("etcd"))
+            .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+            .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+            .args(["--initial-cluster", &format!("one={peers}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::yield_now();
+        }
+        Some(Self { child, port, folder })
+    }
+
+    /// The configuration file of a node.
+    fn node(&self, name: &str) -> String {
+        let path = self.folder.path().join(format!("{name}.toml"));
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\nshards = 2\n[cluster]\nnode = \"{name}\"\n\
+             etcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n",
+            self.port,
+            free(),
+        );
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn broker(config: impl AsRef<Path>) -> Broker {
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    Broker::by(weir.arg("broker").arg(config.as_ref())).expect("the node ended before it served")
+}
+
+fn cluster(names: &[&str]) -> Option<(Etcd, Vec<Broker>)> {
+    let etcd = Etcd::start()?;
+    let nodes = names.iter().map(|name| broker(etcd.node(name))).collect();
+    Some((etcd, nodes))
+}
+
+fn clients(nodes: &[Broker], name: &str) -> Vec<Peer> {
+    let named = nodes.iter().zip(0..);
+    named.map(|(node, at)| Peer::client(&node.address, &format!("{name}-{at}"))).collect()
+}
+
+/// Messages that a client gets next, each acknowledged.
+fn next(client: &mut Peer, count: usize) -> BTreeSet<String> {
+    let payloads = (0..count).map(|_| {
+        let message = client.message();
+        client.acknowledge(message.packet_id);
+        message.payload
+    });
+    payloads.collect()
+}
+
+#[test]
+fn what_is_published_on_one_node_comes_once_to_whoever_is_subscribed_on_any() {
+    let Some((_etcd, nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let mut subscribers = clients(&nodes, "sub");
+    subscribers.iter_mut().for_each(|it| it.subscribe("to/+", QoS::AtLeastOnce));
+    for (at, mut publisher) in clients(&nodes, "pub").into_iter().enumerate() {
+        for count in 0..10_u16 {
+            publisher.publish("to/all", &format!("{at}-{count}"), Some(count + 1), false);
+            assert_eq!(publisher.acknowledged(), count + 1);
+        }
+    }
+    let all: BTreeSet<String> =
+        (0..3).flat_map(|at| (0..10).map(move |count| format!("{at}-{count}"))).collect();
+    for subscriber in &mut subscribers {
+        assert_eq!(next(subscriber, 30), all);
+    }
+}
+
+#[test]
+fn members_of_a_group_on_several_nodes_share_what_is_published() {
+    let Some((_etcd, nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let mut members = clients(&nodes, "member");
+    members.iter_mut().for_each(|it| it.subscribe("$share/group/to/+", QoS::AtLeastOnce));
+    let mut publisher = Peer::client(&nodes[0].address, "pub");
+    for count in 1..=30 {
+        publisher.publish("to/one", &count.to_string(), Some(count), false);
+        assert_eq!(publisher.acknowledged(), count);
+    }
+    // They have their turns.
+    let got: Vec<String> = members.iter_mut().flat_map(|it| next(it, 10)).collect();
+    assert_eq!(got.len(), 30);
+    assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), 30, "{got:?}");
+}
+
+#[test]
+fn what_is_retained_is_on_every_node_also_on_one_that_comes_later() {
+    let Some((etcd, mut nodes)) = cluster(&["a", "b"]) else { return };
+    let mut publisher = Peer::client(&nodes[0].address, "pub");
+    for (at, topic) in (1..).zip(["r/one", "r/two", "r/three"]) {
+        publisher.publish_retained(topic, topic, at);
+        assert_eq!(publisher.acknowledged(), at);
+    }
+    let mut other = Peer::client(&nodes[1].address, "other");
+    other.publish_retained("r/two", "", 1);
+    assert_eq!(other.acknowledged(), 1);
+    nodes.push(broker(etcd.node("c")));
+    for (at, node) in nodes.iter().enumerate() {
+        let mut subscriber = Peer::client(&node.address, &format!("sub-{at}"));
+        subscriber.subscribe("r/#", QoS::AtMostOnce);
+        let got: BTreeSet<String> = (0..2).map(|_| subscriber.message().topic).collect();
+        assert_eq!(got, BTreeSet::from(["r/one", "r/three"].map(String::from)));
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_is_forgotten_and_comes_back() {
+    let Some((etcd, mut nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let mut here = Peer::client(&nodes[0].address, "here");
+    here.subscribe("t", QoS::AtLeastOnce);
+    nodes[2].signal(Signal::KILL);
+    nodes[2].child.wait().unwrap();
+    // It is waited for until its lease has ended.
+    here.subscribe("u", QoS::AtLeastOnce);
+    nodes[0].says("a node is lost node=\"c\"");
+    nodes[1].says("a node is lost node=\"c\"");
+    let mut publisher = Peer::client(&nodes[1].address, "pub");
+    publisher.publish("u", "after", Some(1), false);
+    assert_eq!(publisher.acknowledged(), 1);
+    assert_eq!(here.message().payload, "after");
+    let back = broker(etcd.folder.path().join("c.toml"));
+    let mut publisher = Peer::client(&back.address, "back");
+    publisher.publish("u", "back", Some(1), false);
+    assert_eq!(publisher.acknowledged(), 1);
+    assert_eq!(here.message().payload, "back");
+}
+
+#[test]
+fn a_node_that_stops_gives_its_place_back_at_once() {
+    let Some((_etcd, mut nodes)) = cluster(&["a", "b"]) else { return };
+    nodes[1].signal(Signal::TERM);
+    assert!(nodes[1].child.wait().unwrap().success());
+    nodes[0].says("a node is lost node=\"b\"");
+}
+
+#[test]
+fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back() {
+    let Some((etcd, mut nodes)) = cluster(&["a"]) else { return };
+    let (mut client, reason) = offer(&nodes[0].address, "client", None);
+    assert_eq!(reason, ReasonCode::Success);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::STOP)
+        .unwrap();
+    assert_eq!(left(&mut client), Some(ReasonCode::ServerShuttingDown));
+    let refused: Blocking = {
+        let (client, reason) = offer(&nodes[0].address, "client", None);
+        assert_eq!(reason, ReasonCode::ServerUnavailable);
+        client
+    };
+    drop(refused);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::CONT)
+        .unwrap();
+    nodes[0].says("this node is a member of its cluster again");
+    let (mut client, reason) = offer(&nodes[0].address, "client", None);
+    assert_eq!(reason, ReasonCode::Success);
+    assert!(is_served(&mut client));
+}
