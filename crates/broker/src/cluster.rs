@@ -5,13 +5,16 @@ mod membership;
 pub use membership::NoPlace;
 pub(crate) use membership::{Membership, Seated};
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use weir_carrier::tcp::Tls;
+use weir_etcd::{EtcdSettings, User};
 
 /// The `[cluster]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterConfig {
-    /// Addresses of etcd, such as `http://10.0.0.1:2379`: of one server or several of one cluster. With an
-    /// empty list this broker is for itself.
+    /// Addresses of etcd, such as `http://10.0.0.1:2379`: of one server or several of one cluster.
+    /// With an empty list this broker is for itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<String>,
     /// What the cluster is called: nodes with the same name and the same etcd are one broker.
@@ -24,6 +27,32 @@ pub struct ClusterConfig {
     /// Where they find it, if that is another address than `listen`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+    /// A `[cluster.tls]` table: how nodes encrypt what they say to each other. Without it, whoever
+    /// reaches `listen` can say that they are a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ClusterTls>,
+    /// PEM file of the authorities of etcd's certificates, for addresses that begin with
+    /// `https://`; by default those of the system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd_ca_file: Option<PathBuf>,
+    /// The user that etcd is asked as, if it has users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd_user: Option<String>,
+    /// A file with that user's password. A line's end behind it does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd_password_file: Option<PathBuf>,
+}
+
+/// The `[cluster.tls]` table. Each node shows a certificate, and takes nobody without one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterTls {
+    /// PEM file with this node's certificate, for the host of its address, and those between.
+    pub certificate: PathBuf,
+    /// PEM file with its key.
+    pub key: PathBuf,
+    /// PEM file of the authorities that sign certificates of nodes: of nobody else's.
+    pub ca: PathBuf,
 }
 
 impl Default for ClusterConfig {
@@ -34,6 +63,10 @@ impl Default for ClusterConfig {
             node: None,
             listen: "127.0.0.1:7883".into(),
             advertise: None,
+            tls: None,
+            etcd_ca_file: None,
+            etcd_user: None,
+            etcd_password_file: None,
         }
     }
 }
@@ -41,6 +74,30 @@ impl Default for ClusterConfig {
 impl ClusterConfig {
     pub(crate) fn is_off(&self) -> bool {
         self.etcd.is_empty()
+    }
+
+    /// How etcd is reached.
+    pub(crate) fn etcd(&self) -> Result<EtcdSettings, NoPlace> {
+        let user = match (&self.etcd_user, &self.etcd_password_file) {
+            (Some(name), Some(file)) => {
+                let password = read("cluster.etcd_password_file", file)?;
+                let password = password.trim_end_matches(['\r', '\n']).to_owned();
+                Some(User { name: name.clone(), password })
+            }
+            (None, None) => None,
+            _ => return Err(NoPlace::HalfUser),
+        };
+        let (endpoints, ca_file) = (self.etcd.clone(), self.etcd_ca_file.clone());
+        Ok(EtcdSettings { endpoints, ca_file, identity: None, user })
+    }
+
+    /// How nodes encrypt what they say to each other.
+    pub(crate) fn tls(&self) -> Result<Option<Tls>, NoPlace> {
+        let Some(ClusterTls { certificate, key, ca }) = &self.tls else { return Ok(None) };
+        let ca = read("cluster.tls.ca", ca)?;
+        let certificate = read("cluster.tls.certificate", certificate)?;
+        let key = read("cluster.tls.key", key)?;
+        Tls::from_pem(&ca, &certificate, &key).map(Some).map_err(NoPlace::Tls)
     }
 
     /// Where other nodes find this one.
@@ -52,4 +109,12 @@ impl ClusterConfig {
     pub(crate) fn node(&self) -> String {
         self.node.clone().unwrap_or_else(crate::host::name)
     }
+}
+
+fn read(key: &'static str, path: &Path) -> Result<String, NoPlace> {
+    std::fs::read_to_string(path).map_err(|error| NoPlace::File {
+        key,
+        path: path.to_owned(),
+        error,
+    })
 }

@@ -45,7 +45,7 @@ pub use bridges::{
     BridgeConfig, BridgeDirection, BridgeStart, BridgeTls, BridgeTopic, BridgeVersion, KafkaConfig,
     KafkaKey, KafkaMechanism, KafkaTopicConfig, Notifications,
 };
-pub use cluster::{ClusterConfig, NoPlace};
+pub use cluster::{ClusterConfig, ClusterTls, NoPlace};
 pub use config::{
     Config, ConfigError, IoBackend, LogConfig, MOSQUITTO_OPTIONS, MosquittoFile, MosquittoNote,
     MosquittoOptions, RANGES, Range, SECTIONS, Section, check_log_level,

@@ -8,6 +8,8 @@ mod door;
 mod entry;
 mod farewell;
 mod latency;
+mod letters;
+mod node;
 mod rates;
 mod said;
 mod sum;
@@ -15,10 +17,9 @@ mod watched;
 
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
-use crate::cluster::Seated;
 use crate::control::Answer;
 use crate::journal::Journal;
-use crate::letter::{Letter, NodeNews};
+use crate::letter::Letter;
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
@@ -30,9 +31,9 @@ pub(crate) use certified::Certificates;
 pub(crate) use door::Waiting;
 use foldhash::fast::RandomState;
 pub(crate) use latency::Latency;
+pub(crate) use node::Node;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weir_core::{
     AuthRequest, ConnKey, Lsn, Mail, Message, Micros, Notice, Origin, PageId, PageOut, PageTicket,
@@ -46,12 +47,6 @@ use weir_wire::ReasonCode;
 pub(crate) use farewell::Farewell;
 pub(crate) use rates::Rates;
 pub(crate) use sum::unread_bytes_max;
-
-/// Letters of each sender that are handled in one turn.
-const LETTERS_MAX: usize = 1024;
-
-/// The same while memory is short.
-const SHORT_LETTERS_MAX: usize = 8;
 
 /// Output of one connection that waits for the end of the turn while memory is short, in bytes.
 const SHORT_OUTPUT_BYTES: usize = 16 * 1024;
@@ -82,42 +77,6 @@ pub(crate) struct Shell {
     pub(crate) has_letters: bool,
     /// Whether all letters of the last turn have left.
     pub(crate) is_posted: bool,
-}
-
-/// Where the threads of this node are among the shards of all nodes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
-    /// The first of its shards.
-    pub(crate) first: u16,
-    /// How many it has. The thread behind the last is the post, if there are other nodes.
-    pub(crate) shards: u16,
-}
-
-impl Node {
-    pub(crate) fn of(seated: &Seated) -> Self {
-        let place = &seated.node.place;
-        Self { first: place.first_shard, shards: place.shards }
-    }
-
-    /// Its shards.
-    pub(crate) fn range(self) -> Range<u16> {
-        self.first..self.first + self.shards
-    }
-
-    /// The thread of a shard, if it is one of this node's.
-    fn thread(self, ShardId(shard): ShardId) -> Option<usize> {
-        let at = shard.wrapping_sub(self.first);
-        (at < self.shards).then_some(at.into())
-    }
-
-    /// The shard of a thread.
-    fn shard(self, thread: usize) -> ShardId {
-        ShardId(self.first + thread as u16)
-    }
-
-    fn post(self) -> usize {
-        self.shards.into()
-    }
 }
 
 /// What the shell decides or keeps beside the shard.
@@ -256,84 +215,6 @@ impl Shell {
         }
     }
 
-    fn read_letters(&mut self, io: &mut Io) {
-        // What they say is to leave soon, so that it does not have to be kept.
-        let is_short = self.guard.memory.is_short(Micros(io.now_us())) || self.guard.is_full();
-        if !self.mailbox.look(if is_short { SHORT_LETTERS_MAX } else { LETTERS_MAX }) {
-            self.has_letters = false;
-            return;
-        }
-        io.read_clock();
-        let Self { shard, guard, mailbox, control, resumed, .. } = self;
-        let mut bytes = 0;
-        self.has_letters = mailbox.receive(|mailbox, from, letter| {
-            bytes += letter.bytes();
-            let mut output = Output::new(io, guard, mailbox, resumed);
-            let now = output.now();
-            match letter {
-                Letter::Mail(mail) => {
-                    let from = output.guard.node.shard(from);
-                    shard.mail(from, mail, now, &mut output);
-                }
-                Letter::Near(from, mail) => {
-                    let is_list = matches!(mail, Mail::Listed { .. });
-                    shard.mail(from, mail, now, &mut output);
-                    if is_list {
-                        output.say_lists(shard);
-                    }
-                }
-                Letter::Node(NodeNews::Joined(node)) => shard.node_joined(node, now, &mut output),
-                Letter::Node(NodeNews::Lost(node)) => {
-                    shard.node_lost(node, now, &mut output);
-                    output.say_lists(shard);
-                }
-                Letter::Node(NodeNews::Fenced) => {
-                    output.guard.is_fenced = true;
-                    shard.stop(now, &mut output);
-                }
-                Letter::Node(NodeNews::Unfenced) => output.guard.is_fenced = false,
-                Letter::Far(..) | Letter::Lists(_) => {}
-                Letter::Connection(carried) => {
-                    let reloads = carried.reloads;
-                    if let Some(conn) = output.adopt(carried) {
-                        shard.opened(conn, now);
-                        output.look_again(conn, reloads, shard);
-                    }
-                }
-                Letter::Parcel(parcel) => {
-                    let (parcel, carried) = *parcel;
-                    let reloads = carried.as_ref().map_or(0, |carried| carried.reloads);
-                    let conn = carried.and_then(|carried| output.adopt(carried));
-                    shard.arrived(parcel, conn, now, &mut output);
-                    if let Some(conn) = conn {
-                        output.look_again(conn, reloads, shard);
-                    }
-                }
-                Letter::Ask(request) => {
-                    let Some(control) = control else { return };
-                    if let Some(answer) = output.answer(request, shard, control.dropped()) {
-                        control.send(answer);
-                    }
-                }
-                Letter::Flushed(flushed) => {
-                    output.flushed(*flushed, shard, now);
-                }
-                Letter::Paged(paged) => output.paged(*paged, shard, now),
-                Letter::Checked(checked) => {
-                    let verdict = output.guard.auth.checked(&checked);
-                    let verdict = output.guard.judge(checked.peer, verdict, now);
-                    shard.authenticated(checked.ticket, verdict, now, &mut output);
-                }
-                Letter::Answered(answered) => {
-                    let verdict = output.guard.auth.answered(&answered, now);
-                    let verdict = output.guard.judge(answered.guesser(), verdict, now);
-                    shard.authenticated(answered.ticket, verdict, now, &mut output);
-                }
-            }
-        });
-        guard.memory.came(bytes);
-    }
-
     /// Gives bytes that were read before.
     fn give(&mut self, io: &mut Io, token: Token, bytes: &[u8]) {
         let consumed = self.received(io, token, bytes);
@@ -440,12 +321,6 @@ impl<'a> Output<'a> {
         self.guard.memory.sent(letter.bytes());
         let Some(thread) = self.guard.node.thread(to) else { return };
         self.mailbox.send(thread, letter);
-    }
-
-    /// Tells the post how many shards of other nodes have told this one all.
-    fn say_lists(&mut self, shard: &Shard) {
-        let post = self.guard.node.post();
-        self.mailbox.send(post, Letter::Lists(shard.lists()));
     }
 }
 

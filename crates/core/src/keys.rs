@@ -61,6 +61,15 @@ pub struct Stamp {
     pub number: u64,
 }
 
+/// The version of a topic's retained message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Higher than that of the last one.
+    pub count: u64,
+    /// The first shard of the node that gave it.
+    pub node: u16,
+}
+
 /// The place of a record in the log of a shard. It grows from record to record and is never used
 /// twice, so that it also names what the record says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@
 //! know.
 
 use crate::bounds::CEILING;
-use crate::keys::{Origin, Stamp, Ticket};
+use crate::keys::{Origin, Stamp, Ticket, Version};
 use crate::mail::{Mail, NotRetained, RetainedPage, RetainedQuery};
 use crate::message::Message;
 use crate::partitions::{PARTITIONS, Partition, PartitionSet};
@@ -15,7 +15,6 @@ use crate::record::codec::{
     Reader, put_bytes, put_flags, put_lsn, put_number, put_option, put_picks, put_time,
 };
 use crate::record::{BadRecord, Wall};
-use crate::retained::Version;
 use slotmap::{Key, KeyData};
 use std::num::NonZeroU32;
 use std::sync::Arc;

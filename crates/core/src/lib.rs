@@ -72,7 +72,7 @@ pub use content::{
 };
 pub use drain::Drain;
 pub use features::Features;
-pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket};
+pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket, Version};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::{GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery};
@@ -84,7 +84,6 @@ pub use parcel::Parcel;
 pub use partitions::{Partition, PartitionSet, Partitions};
 pub use rebuild::{NoPage, Rebuild, Unfit};
 pub use record::{BadRecord, Record, Wall, WillRecord};
-pub use retained::Version;
 pub use rights::{
     Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders, Voucher,
 };

@@ -1,7 +1,7 @@
 //! What shards of one broker say to each other.
 
+use crate::keys::Version;
 use crate::partitions::{Partition, PartitionSet};
-use crate::retained::Version;
 use crate::{Lsn, Message, ShardId, Ticket};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -141,8 +141,8 @@ pub enum Mail {
         /// They have been retained by the sender.
         messages: Vec<Arc<Message>>,
     },
-    /// A retained message that the sender's node keeps, for the receiver's to keep as well; one without
-    /// payload clears the topic.
+    /// A retained message that the sender's node keeps, for the receiver's to keep as well; one
+    /// without payload clears the topic.
     Copy {
         /// The message.
         message: Arc<Message>,

@@ -9,10 +9,9 @@ mod versions;
 
 pub(crate) use queries::Answered;
 pub(crate) use store::{PAGE_MESSAGES_MAX, Page};
-pub use versions::Version;
 
 use crate::bounds::Bounds;
-use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket};
+use crate::keys::{Micros, SessionKey, ShardId, Stamp, Ticket, Version};
 use crate::mail::{NotRetained, RetainedPage};
 use crate::message::Message;
 use crate::name::Name;
@@ -104,8 +103,8 @@ impl Retained {
         self.versions.as_mut().is_some_and(|versions| versions.take(topic, version, is_cleared))
     }
 
-    /// Another node keeps a message; if it `is_newer` than the one here, this one does so too. It was
-    /// acknowledged there: no bound turns it away. Says whether the store is another one now.
+    /// Another node keeps a message; if it `is_newer` than the one here, this one does so too. It
+    /// was acknowledged there: no bound turns it away. Says whether the store is another one now.
     pub(crate) fn copy(&mut self, message: Arc<Message>, is_newer: bool) -> bool {
         if let Some(stamp) = message.stamp.filter(|stamp| self.stamps.has(stamp.shard)) {
             self.stamps.receive(stamp);

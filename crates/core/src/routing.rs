@@ -2,6 +2,7 @@
 
 mod brought;
 mod deep;
+mod elsewhere;
 mod filtered;
 mod filters;
 mod group;

@@ -362,11 +362,9 @@ impl Shard {
             Mail::MovedRetained { messages } => self.on_moved_retained(messages),
             Mail::Thaw => self.on_thaw(from, now, sink),
             Mail::Thawed => self.on_thawed(now, sink),
-            Mail::Copy { message, version, number } => {
-                self.on_copy(from, message, (version, number), now, sink);
+            Mail::Copy { .. } | Mail::Listing { .. } | Mail::Listed { .. } => {
+                self.mail_of_node(from, mail, now, sink);
             }
-            Mail::Listing { number } => self.on_listing(from, number),
-            Mail::Listed { received } => self.on_listed(from, &received, now, sink),
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);

@@ -137,13 +137,7 @@ impl World {
             roots: 0,
             questions: Vec::new(),
             accepted: BTreeSet::new(),
-            moves: Moves::new(
-                !crashes
-                    && shards > 1
-                    && size.nodes == 1
-                    && Chance::new(seed, MOVES_STREAM).one_in(2),
-                Partitions::spread(shards, seed),
-            ),
+            moves: Moves::of_run(size, crashes, seed),
             pressure: Pressure::new(seed),
             lines: Vec::new(),
             clients,

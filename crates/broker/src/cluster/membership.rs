@@ -1,14 +1,15 @@
 //! A node's membership: what it asks etcd, and what it is told.
 
 use super::ClusterConfig;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Event, Members, MembersSettings, MembersSink, Node, Revision, Said,
-    Ticket, Times,
+    Ask, BadSettings, Cas, Event, Failure, Members, MembersSettings, MembersSink, Node, Revision,
+    Said, Ticket, Times,
 };
 use weir_core::{Mail, Micros};
-use weir_etcd::{Etcd, EtcdSettings, StartError};
+use weir_etcd::{Etcd, StartError};
 use weir_reactor::{Waker, now_us};
 
 /// How long a start waits for its place: another node may keep its name until a lease has ended.
@@ -29,10 +30,26 @@ pub enum NoPlace {
     /// The settings of etcd, or no thread for it.
     #[error("cluster.etcd: {0}")]
     Etcd(#[from] StartError),
+    /// A file of the settings cannot be read.
+    #[error("{key}: cannot read {}: {error}", path.display())]
+    File {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// What is in the files of `[cluster.tls]` cannot be used.
+    #[error("cluster.tls: {0}")]
+    Tls(weir_transport::tls::ClientError),
+    /// A user without a password, or the other way round.
+    #[error("cluster.etcd_user and cluster.etcd_password_file go together")]
+    HalfUser,
     /// Nobody gave it one.
     #[error(
-        "this node got no place in the cluster within {} s: look whether etcd answers at the addresses \
-         of cluster.etcd, and whether another node has this name", PLACE_MAX.as_secs()
+        "this node got no place in the cluster within {} s: look whether etcd answers at the \
+         addresses of cluster.etcd, and whether another node has this name", PLACE_MAX.as_secs()
     )]
     Late,
 }
@@ -47,12 +64,15 @@ pub(crate) struct Membership {
 struct Desk<'a> {
     etcd: &'a Etcd,
     events: Vec<Event>,
+    /// What could not be asked.
+    unasked: Vec<Ticket>,
 }
 
 impl MembersSink for Desk<'_> {
     fn ask(&mut self, ticket: Ticket, ask: Ask) {
-        // Without an answer it asks again.
-        let _ = self.etcd.ask(ticket, ask);
+        if self.etcd.ask(ticket, ask).is_err() {
+            self.unasked.push(ticket);
+        }
     }
 
     fn tell(&mut self, event: Event) {
@@ -97,8 +117,7 @@ impl Membership {
             let _ = bell.try_send(());
             waker.wake();
         };
-        let etcd = EtcdSettings { endpoints: config.etcd.clone(), ..EtcdSettings::default() };
-        let membership = Self { members, etcd: Etcd::start(&etcd, wake)? };
+        let membership = Self { members, etcd: Etcd::start(&config.etcd()?, wake)? };
         membership.wait(config, proposal, &rings)
     }
 
@@ -149,24 +168,43 @@ impl Membership {
     }
 
     fn hear_all(&mut self, others: &mut Vec<(Ticket, Said)>) -> Vec<Event> {
-        let Self { members, etcd } = self;
         let mut all = Vec::new();
-        while let Some((ticket, said)) = etcd.said() {
-            if ticket.0 >= OWN_TICKETS {
-                others.push((ticket, said));
-                continue;
+        while let Some((ticket, said)) = self.etcd.said() {
+            match ticket.0 >= OWN_TICKETS {
+                true => others.push((ticket, said)),
+                false => self.act(&mut all, |members, now, desk| {
+                    members.handle(ticket, said, now, desk);
+                }),
             }
-            let mut desk = Desk { etcd, events: Vec::new() };
-            members.handle(ticket, said, Micros(now_us()), &mut desk);
-            all.append(&mut desk.events);
         }
-        let now = Micros(now_us());
-        if members.poll_timeout().is_some_and(|due| due <= now) {
-            let mut desk = Desk { etcd, events: Vec::new() };
-            members.handle_timeout(now, &mut desk);
-            all.append(&mut desk.events);
+        if self.members.poll_timeout().is_some_and(|due| due.0 <= now_us()) {
+            self.act(&mut all, Members::handle_timeout);
         }
         all
+    }
+
+    /// Has the membership do something, and what follows of it.
+    fn act(
+        &mut self,
+        all: &mut Vec<Event>,
+        call: impl FnOnce(&mut Members, Micros, &mut Desk<'_>),
+    ) {
+        let Self { members, etcd } = self;
+        let mut desk = Desk { etcd, events: Vec::new(), unasked: Vec::new() };
+        call(members, Micros(now_us()), &mut desk);
+        // Nothing is asked again at once because of it.
+        for ticket in std::mem::take(&mut desk.unasked) {
+            let said = Said::Failed(Failure::Unavailable);
+            members.handle(ticket, said, Micros(now_us()), &mut desk);
+        }
+        let events = std::mem::take(&mut desk.events);
+        for event in &events {
+            // Nothing is done for partitions of client identifiers yet.
+            if let Event::Release { number, .. } = event {
+                members.released(*number, Micros(now_us()), &mut desk);
+            }
+        }
+        all.extend(events.into_iter().chain(desk.events));
     }
 
     /// When [`Membership::hear`] is due, if nothing is said.
@@ -192,8 +230,7 @@ impl Membership {
 
     /// Gives its place back, so that the others do not wait for it.
     pub(crate) fn leave(&mut self) {
-        let mut desk = Desk { etcd: &self.etcd, events: Vec::new() };
-        self.members.leave(Micros(now_us()), &mut desk);
+        self.act(&mut Vec::new(), Members::leave);
     }
 
     pub(crate) fn has_left(&self) -> bool {

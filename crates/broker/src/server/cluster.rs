@@ -54,7 +54,8 @@ impl PostOffice {
         Ok(seated)
     }
 
-    /// The mailboxes of shards with these wakers, and the post, which is one more thread among them.
+    /// The mailboxes of shards with these wakers, and the post, which is one more thread among
+    /// them.
     pub(super) fn open(
         &self,
         config: &ClusterConfig,
@@ -74,8 +75,8 @@ impl PostOffice {
             shards: place.first_shard..place.first_shard + place.shards,
             wall: Wall(wall_now().0 as i64 - now_us() as i64),
         };
-        let settings =
-            tcp::Settings { own: place.slot, listener: self.listener.try_clone()?, tls: None };
+        let (listener, tls) = (self.listener.try_clone()?, config.tls()?);
+        let settings = tcp::Settings { own: place.slot, listener, tls };
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
         let gate = Gate::new(Arc::clone(asked), stopper, ready::announce);
         let post = Post::new(setup, own, membership, gate);

@@ -1,27 +1,19 @@
 //! Which of two retained messages of a topic is the newer one, where several nodes keep each.
 //!
-//! Every node keeps all retained messages, and what a client publishes is kept by its own node first,
-//! which gives it the next version of the topic that this node knows. So what is published once an
-//! older one was acknowledged, on whatever node, is newer; of two that nobody knew of each other every node
-//! keeps the same.
+//! Every node keeps all retained messages, and what a client publishes is kept by its own node
+//! first, which gives it the next version of the topic that this node knows. So what is published
+//! once an older one was acknowledged, on whatever node, is newer; of two that nobody knew of each
+//! other every node keeps the same.
 
+use crate::keys::Version;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// Topics that were cleared and are remembered, so that an older message from a node that was away does not bring
-/// them back.
+/// Topics that were cleared and are remembered, so that an older message from a node that was away
+/// does not bring them back.
 const CLEARED_MAX: usize = 65_536;
-
-/// The version of a topic's retained message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Version {
-    /// Higher than that of the last one.
-    pub count: u64,
-    /// The first shard of the node that gave it.
-    pub node: u16,
-}
 
 /// The versions of all topics, by a hash that all nodes share.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
 use crate::few::Few;
 use crate::keys::{Origin, SessionKey};
-use crate::mail::{GroupPick, Mail};
+use crate::mail::GroupPick;
 use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
@@ -14,7 +14,6 @@ use crate::routing::shape::hash;
 use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
 use crate::shard_set::ShardSet;
-use crate::shares::Part;
 use crate::text::Text;
 use crate::{ShardId, SharePolicy, shrink};
 use foldhash::fast::FixedState;
@@ -49,17 +48,17 @@ impl Picks {
 pub(crate) struct Filter {
     pub(super) text: Text,
     pub(crate) subscribers: Few<Subscriber>,
-    cold: Option<Box<ColdFilter>>,
+    pub(super) cold: Option<Box<ColdFilter>>,
 }
 
 /// What few filters have.
 #[derive(Debug, Default)]
 pub(super) struct ColdFilter {
-    groups: Slab<Group>,
+    pub(super) groups: Slab<Group>,
     /// A list for each condition and way to name it.
     pub(super) filtered: Slab<Filtered>,
     /// Other shards with a subscription to it beside shared ones.
-    shards: Vec<ShardId>,
+    pub(super) shards: Vec<ShardId>,
     /// The round of letters that tells them of ours, until all have noted it.
     round: Option<u64>,
 }
@@ -70,7 +69,7 @@ impl Filter {
     }
 
     /// Whether this shard has a subscription to it beside shared ones.
-    fn is_wanted_here(&self) -> bool {
+    pub(super) fn is_wanted_here(&self) -> bool {
         !self.subscribers.is_empty() || self.filtered().next().is_some()
     }
 
@@ -147,17 +146,6 @@ pub(crate) enum News {
     Member(Arc<str>, u64),
 }
 
-impl News {
-    /// What another shard is told of what was gained. `packet_bytes_max` is what the member's client
-    /// takes, if it is connected.
-    pub(crate) fn into_mail(self, packet_bytes_max: Option<u32>, number: u64) -> Mail {
-        match self {
-            Self::Interest(filter) => Mail::Interest { filter, number },
-            Self::Member(share, member) => Mail::Joined { share, member, packet_bytes_max, number },
-        }
-    }
-}
-
 /// The index. Exact filters are found by the topic's hash, wildcard filters by a hash for each
 /// shape that there is.
 #[derive(Debug)]
@@ -169,7 +157,7 @@ pub(crate) struct Filters {
     pub(super) wildcards: Wildcards,
     hasher: FixedState,
     /// There are other shards to tell.
-    has_others: bool,
+    pub(super) has_others: bool,
     /// Shards that are gone, and whose traces have not all been found yet.
     pub(crate) gone: ShardSet,
     /// Rounds of letters so far, see [`Filters::subscribe`].
@@ -194,61 +182,6 @@ impl Filters {
             share,
             chance: Chance::new(mix(seed.wrapping_add(u64::from(id.0)))),
         }
-    }
-
-    /// There may be other shards to tell.
-    pub(crate) fn set_others(&mut self) {
-        self.has_others = true;
-    }
-
-    /// No filter is at such a place, or behind it.
-    pub(crate) fn end(&self) -> usize {
-        self.filters.end()
-    }
-
-    /// The place behind `at` to look at next.
-    pub(crate) fn behind(&self, at: usize) -> usize {
-        self.filters.skip_empty_page(at)
-    }
-
-    /// What another shard is to know of the filter at a place, with the session of each member.
-    pub(crate) fn news_at(&self, at: usize) -> Vec<(News, Option<SessionKey>)> {
-        let Some(filter) = self.filters.get(at) else { return Vec::new() };
-        let interest =
-            filter.is_wanted_here().then(|| (News::Interest((*filter.text).into()), None));
-        let members = filter.groups().flat_map(|group| {
-            let news = |member: &Member| News::Member(Arc::clone(&group.share), member.id);
-            group.members.iter().map(move |member| (news(member), Some(member.subscriber.session)))
-        });
-        interest.into_iter().chain(members).collect()
-    }
-
-    /// Nobody of the shards that are gone gets what the filter at a place finds.
-    pub(crate) fn forget_at(&mut self, at: usize) {
-        let id = FilterId(at as u32);
-        if self.filters.get(at).is_none_or(|filter| filter.cold.is_none()) {
-            return;
-        }
-        self.leave_gone(id);
-        let cold = self.filters[at].cold.as_ref();
-        let groups: Vec<usize> =
-            cold.into_iter().flat_map(|cold| &cold.groups).map(|(group, _)| group).collect();
-        for group in groups {
-            self.drop_group_if_empty(id, group);
-        }
-        self.drop_if_unused(id);
-    }
-
-    /// The same for whoever is about to choose among the members of its groups.
-    pub(crate) fn leave_gone(&mut self, id: FilterId) {
-        let Self { filters, gone, .. } = self;
-        if gone.is_empty() {
-            return;
-        }
-        filters[id.at()].change_cold(|cold| {
-            cold.shards.retain(|&shard| !gone.contains(shard));
-            cold.groups.iter_mut().for_each(|(_, group)| group.leave_all(gone));
-        });
     }
 
     /// The next round of letters, of one SUBSCRIBE.
@@ -324,7 +257,7 @@ impl Filters {
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.
-    fn share<'a>(&self, share: &'a str) -> Option<(FilterId, &'a str)> {
+    pub(super) fn share<'a>(&self, share: &'a str) -> Option<(FilterId, &'a str)> {
         let TopicFilter { group, filter } = Name::parse(share)?.topic;
         Some((self.id(filter)?, group?))
     }
@@ -335,7 +268,7 @@ impl Filters {
         Some((id, self.get(id).key_of_name(name)?))
     }
 
-    fn id(&self, text: &str) -> Option<FilterId> {
+    pub(super) fn id(&self, text: &str) -> Option<FilterId> {
         if is_wildcard(text) {
             return self.wildcards.id(text, |id| &self.get(id).text);
         }
@@ -348,7 +281,7 @@ impl Filters {
         self.by_text.find(hash, same).copied()
     }
 
-    fn id_or_insert(&mut self, filter: TopicFilter<'_>, by: Option<Origin>) -> FilterId {
+    pub(super) fn id_or_insert(&mut self, filter: TopicFilter<'_>, by: Option<Origin>) -> FilterId {
         let text = filter.filter;
         if let Some(id) = self.id(text) {
             return id;
@@ -368,7 +301,7 @@ impl Filters {
     }
 
     /// Forgets a filter that nobody wants.
-    fn drop_if_unused(&mut self, id: FilterId) {
+    pub(super) fn drop_if_unused(&mut self, id: FilterId) {
         let Self { filters, by_text, wildcards, hasher, .. } = self;
         if !filters[id.0 as usize].is_unused() {
             return;
@@ -539,72 +472,6 @@ impl Filters {
         Some((Arc::clone(&group.share), group.members[record.position as usize].id))
     }
 
-    /// Another shard has a member of a shared subscription. If its condition is not to be had here,
-    /// that shard checks what it is sent.
-    pub(crate) fn join(
-        &mut self,
-        share: &str,
-        shard: ShardId,
-        (member, packet_bytes_max): (u64, Option<u32>),
-        has_room: impl FnOnce(Part, usize) -> bool,
-    ) {
-        let Some(parsed) = Name::parse(share) else { return };
-        let Some(name) = parsed.topic.group else { return };
-        // Other shards' clients have a share together.
-        let origin = Some(Origin::OTHER_SHARDS);
-        let id = self.id_or_insert(parsed.topic, origin);
-        let at = self.filters[id.at()].group_or_insert(name, &self.share);
-        if self.get(id).group(at).condition.is_none()
-            && let Some(Ok(text)) = parsed.condition()
-        {
-            let condition = self.conditions.acquire(&text, origin, has_room).ok();
-            self.give_condition(id, at, condition);
-        }
-        self.get_mut(id).group_mut(at).join(shard, member, packet_bytes_max);
-    }
-
-    /// Another shard's member of a shared subscription came back or is absent.
-    pub(crate) fn set_presence(
-        &mut self,
-        share: &str,
-        shard: ShardId,
-        member: u64,
-        packet_bytes_max: Option<u32>,
-    ) {
-        let Some((id, name)) = self.share(share) else { return };
-        if let Some(group) = self.filters[id.0 as usize].group_of_name(name) {
-            group.set_presence(shard, member, packet_bytes_max);
-        }
-    }
-
-    /// Another shard has a member no more.
-    pub(crate) fn leave(&mut self, share: &str, shard: ShardId, member: u64) {
-        let Some((id, name)) = self.share(share) else { return };
-        let entry = self.get_mut(id);
-        if let Some(key) = entry.key_of_name(name) {
-            entry.group_mut(key).leave(shard, member);
-            self.drop_group_if_empty(id, key);
-        }
-        self.drop_if_unused(id);
-    }
-
-    /// Another shard has its first subscription to `filter`.
-    pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
-        let id = self.id_or_insert(TopicFilter { group: None, filter }, Some(Origin::OTHER_SHARDS));
-        let shards = &mut self.filters[id.0 as usize].cold().shards;
-        if !shards.contains(&shard) {
-            shards.push(shard);
-        }
-    }
-
-    /// Another shard has no subscription to `filter` any more.
-    pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
-        let Some(id) = self.id(filter) else { return };
-        let entry = &mut self.filters[id.0 as usize];
-        entry.change_cold(|cold| cold.shards.retain(|&other| other != shard));
-        self.drop_if_unused(id);
-    }
-
     /// How many probes a search takes for filters with wildcards.
     pub(crate) fn shapes(&self) -> usize {
         self.wildcards.shapes()
@@ -614,7 +481,7 @@ impl Filters {
         self.filters.len()
     }
 
-    fn drop_group_if_empty(&mut self, id: FilterId, at: usize) {
+    pub(super) fn drop_group_if_empty(&mut self, id: FilterId, at: usize) {
         let entry = self.get_mut(id);
         let group = entry.group(at);
         if group.is_empty() {
@@ -628,7 +495,7 @@ impl Filters {
 }
 
 impl Filter {
-    fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> usize {
+    pub(super) fn group_or_insert(&mut self, name: &str, share: &SharePolicy) -> usize {
         if let Some(key) = self.key_of_name(name) {
             return key;
         }
@@ -636,12 +503,12 @@ impl Filter {
         self.cold().groups.insert(group)
     }
 
-    fn key_of_name(&self, name: &str) -> Option<usize> {
+    pub(super) fn key_of_name(&self, name: &str) -> Option<usize> {
         let mut groups = self.cold.as_ref()?.groups.iter();
         groups.find(|(_, group)| group.name() == name).map(|(at, _)| at)
     }
 
-    fn group_of_name(&mut self, name: &str) -> Option<&mut Group> {
+    pub(super) fn group_of_name(&mut self, name: &str) -> Option<&mut Group> {
         let key = self.key_of_name(name)?;
         Some(self.group_mut(key))
     }

@@ -82,7 +82,8 @@ impl Freeze {
 
 impl Shard {
     /// Moves a partition to another shard, with the sessions of its clients and the retained
-    /// messages of its topics. The first shard is asked, and says [`Notice::Moved`] when it is done.
+    /// messages of its topics. The first shard is asked, and says [`Notice::Moved`] when it is
+    /// done.
     ///
     /// # Errors
     /// Why not.

@@ -1,20 +1,21 @@
-//! Other nodes: what is told one that is there from now on, and what is forgotten of one that is lost.
+//! Other nodes: what is told one that is there from now on, and what is forgotten of one that is
+//! lost.
 //!
-//! Their shards are to this one what the shards of its own node are, with the differences that follow.
-//! They come and go. They hold no session of this node's clients. And each node keeps all retained
-//! messages: the shard that owns a topic has it copied to the one that owns it on each other node.
+//! Their shards are to this one what the shards of its own node are, with the differences that
+//! follow. They come and go. They hold no session of this node's clients. And each node keeps all
+//! retained messages: the shard that owns a topic has it copied to the one that owns it on each
+//! other node.
 //!
-//! A node that comes gets a list of all that is here: filters, members of groups, retained messages,
-//! in slices between the other inputs. What changes meanwhile is told as always. [`Mail::Listed`] is the end: a
-//! node that has it of all shards that are here serves clients.
+//! A node that comes gets a list of all that is here, in slices between the other inputs: filters,
+//! members of groups, retained messages. What changes meanwhile is told as always.
+//! [`Mail::Listed`] is the end: a node that has it of all shards that are here serves clients.
 
 use super::Shard;
-use super::slices::Work;
-use crate::keys::{Lsn, Micros, ShardId};
+use super::slices::{Forget, List, Work};
+use crate::keys::{Lsn, Micros, ShardId, Version};
 use crate::mail::Mail;
 use crate::message::Message;
 use crate::own::is_brokers_own;
-use crate::retained::Version;
 use crate::sink::Sink;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,35 +27,10 @@ const LETTER_STEPS: u64 = 2;
 /// Steps of a retained message, which is searched for.
 const RETAINED_STEPS: u64 = 8;
 
-/// A way through all that a shard has, for a node that is there from now on.
-#[derive(Debug)]
-pub(super) struct List {
-    to: Range<u16>,
-    /// Names the time that the node is there.
-    visit: u64,
-    /// The place of the next filter.
-    filter: usize,
-    /// The last retained topic that was told.
-    topic: Option<Box<str>>,
-}
-
-/// A way through all filters, to forget what a node that is lost wants.
-#[derive(Debug)]
-pub(super) struct Forget {
-    node: Range<u16>,
-    filter: usize,
-}
-
-impl Forget {
-    pub(super) fn is_of(&self, node: &Range<u16>) -> bool {
-        self.node == *node
-    }
-}
-
 impl Shard {
     /// Makes it a shard of a node among others. What it numbers begins behind `number`, which is
-    /// higher than all that this shard gave before it was started: microseconds since 1970 are. Comes before the
-    /// first input.
+    /// higher than all that this shard gave before it was started: microseconds since 1970 are.
+    /// Comes before the first input.
     pub fn set_clustered(&mut self, number: u64) {
         self.retained.set_clustered(self.place.node.start, number);
         self.answers.receipts.go_on_from(number);
@@ -80,8 +56,8 @@ impl Shard {
         self.settle(now, sink);
     }
 
-    /// Another node is lost: nothing comes from its shards, and nothing that waits for them waits any
-    /// longer. What its clients wanted is forgotten.
+    /// Another node is lost: nothing comes from its shards, and nothing that waits for them waits
+    /// any longer. What its clients wanted is forgotten.
     pub fn node_lost(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
         if !self.place.remove_node(&node) {
@@ -104,6 +80,24 @@ impl Shard {
     /// How many shards of other nodes that are here have told all that they have.
     pub fn lists(&self) -> usize {
         self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
+    }
+
+    /// A letter that only shards of other nodes send.
+    pub(super) fn mail_of_node(
+        &mut self,
+        from: ShardId,
+        mail: Mail,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        match mail {
+            Mail::Copy { message, version, number } => {
+                self.on_copy(from, message, (version, number), now, sink);
+            }
+            Mail::Listing { number } => self.retained.stamps.begin(from, number),
+            Mail::Listed { received } => self.on_listed(from, &received, now, sink),
+            _ => {}
+        }
     }
 
     pub(super) fn go_on_listing(&mut self, mut list: Box<List>, now: Micros, sink: &mut impl Sink) {
@@ -162,19 +156,8 @@ impl Shard {
         true
     }
 
-    /// A shard begins to tell what there is.
-    pub(super) fn on_listing(&mut self, from: ShardId, number: u64) {
-        self.retained.stamps.begin(from, number);
-    }
-
     /// A shard has told all that there is.
-    pub(super) fn on_listed(
-        &mut self,
-        from: ShardId,
-        received: &[u64],
-        now: Micros,
-        sink: &mut impl Sink,
-    ) {
+    fn on_listed(&mut self, from: ShardId, received: &[u64], now: Micros, sink: &mut impl Sink) {
         self.retained.stamps.receive_all(received);
         self.answers.receipts.note_listed(from);
         self.answer_queries(now, sink);
@@ -200,7 +183,7 @@ impl Shard {
     }
 
     /// Another node keeps a message that this one is to keep too.
-    pub(super) fn on_copy(
+    fn on_copy(
         &mut self,
         from: ShardId,
         message: Arc<Message>,

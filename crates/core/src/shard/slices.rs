@@ -5,7 +5,6 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
-use super::nodes::{Forget, List};
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::partitions::Partition;
 use crate::routing::News;
@@ -68,6 +67,26 @@ pub(super) struct Walk {
     pub(super) after: Option<Box<str>>,
 }
 
+/// A way through all that a shard has, for a node that is there from now on.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) to: Range<u16>,
+    /// Names the time that the node is there.
+    pub(super) visit: u64,
+    /// The place of the next filter.
+    pub(super) filter: usize,
+    /// The last retained topic that was told.
+    pub(super) topic: Option<Box<str>>,
+}
+
+/// A way through all filters, to forget what a node that is lost wants.
+#[derive(Debug)]
+pub(super) struct Forget {
+    pub(super) node: Range<u16>,
+    /// The place of the next filter.
+    pub(super) filter: usize,
+}
+
 impl Slices {
     pub(super) fn new(steps_max: u32) -> Self {
         let (steps, steps_max) = (0, u64::from(steps_max));
@@ -123,7 +142,7 @@ impl Slices {
 
     /// What is to be forgotten of a node has been.
     pub(super) fn drop_forgetting(&mut self, node: &Range<u16>) {
-        let is_it = |work: &Work| matches!(work, Work::Forget(forget) if forget.is_of(node));
+        let is_it = |work: &Work| matches!(work, Work::Forget(forget) if forget.node == *node);
         self.waiting.retain(|work| !is_it(work));
     }
 

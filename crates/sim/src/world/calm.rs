@@ -191,7 +191,8 @@ impl World {
         self.keep_no_older_books();
     }
 
-    /// A fresh subscriber asks for everything that is retained; the next one does so on the next node.
+    /// A fresh subscriber asks for everything that is retained; the next one does so on the next
+    /// node.
     fn probe(&mut self) {
         let filters = ["#", "$own/#"];
         let number = self.add_probe();

@@ -1,8 +1,9 @@
 //! Partitions that move, and what the books have to know of it.
 
-use super::World;
 use super::line::{BrokerEnd, Line};
 use super::sink::{Event, Letter};
+use super::{MOVES_STREAM, Size, World};
+use crate::chance::Chance;
 use crate::finding::Checker;
 use crate::model::{Model, Said};
 use crate::names::{ClientNo, ConnNo, Root};
@@ -25,6 +26,14 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// Whether partitions move hangs on the seed.
+    pub(super) fn of_run(size: Size, crashes: bool, seed: u64) -> Self {
+        let shards = size.shards_in_all();
+        let may_be = !crashes && shards > 1 && size.nodes == 1;
+        let are_on = may_be && Chance::new(seed, MOVES_STREAM).one_in(2);
+        Self::new(are_on, Partitions::spread(shards, seed))
+    }
+
     pub(super) fn new(are_on: bool, partitions: Partitions) -> Self {
         let (held, published) = (Vec::new(), BTreeMap::new());
         Self { are_on, partitions, held, published, present: Root(0) }

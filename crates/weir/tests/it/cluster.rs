@@ -1,5 +1,5 @@
-//! Nodes of a cluster on one host, with an etcd of their own: whoever is connected to one of them is
-//! served as by one broker.
+//! Nodes of a cluster on one host, with an etcd of their own: whoever is connected to one of them
+//! is served as by one broker.
 
 use crate::support::blocking::Blocking;
 use crate::support::live::{free, is_served, left, offer};

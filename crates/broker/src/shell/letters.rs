@@ -1,0 +1,117 @@
+//! Letters of other threads, and what the shard makes of them.
+
+use super::{Output, Shell};
+use crate::control::Answer;
+use crate::letter::{Letter, NodeNews};
+use weir_core::{Mail, Micros, Shard, ShardId};
+use weir_reactor::{Io, ToOutside};
+
+/// Letters of each sender that are handled in one turn.
+const LETTERS_MAX: usize = 1024;
+
+/// The same while memory is short.
+const SHORT_LETTERS_MAX: usize = 8;
+
+impl Shell {
+    pub(super) fn read_letters(&mut self, io: &mut Io) {
+        // What they say is to leave soon, so that it does not have to be kept.
+        let is_short = self.guard.memory.is_short(Micros(io.now_us())) || self.guard.is_full();
+        if !self.mailbox.look(if is_short { SHORT_LETTERS_MAX } else { LETTERS_MAX }) {
+            self.has_letters = false;
+            return;
+        }
+        io.read_clock();
+        let Self { shard, guard, mailbox, control, resumed, .. } = self;
+        let mut bytes = 0;
+        self.has_letters = mailbox.receive(|mailbox, from, letter| {
+            bytes += letter.bytes();
+            let mut output = Output::new(io, guard, mailbox, resumed);
+            let from = output.guard.node.shard(from);
+            output.read(from, letter, shard, control.as_mut());
+        });
+        guard.memory.came(bytes);
+    }
+}
+
+impl Output<'_> {
+    fn read(
+        &mut self,
+        from: ShardId,
+        letter: Letter,
+        shard: &mut Shard,
+        control: Option<&mut ToOutside<Answer>>,
+    ) {
+        let now = self.now();
+        match letter {
+            Letter::Mail(mail) => shard.mail(from, mail, now, self),
+            Letter::Near(from, mail) => {
+                let is_list = matches!(mail, Mail::Listed { .. });
+                shard.mail(from, mail, now, self);
+                if is_list {
+                    self.say_lists(shard);
+                }
+            }
+            Letter::Node(news) => self.hear_of_node(news, shard),
+            // They are for the post.
+            Letter::Far(..) | Letter::Lists(_) => {}
+            Letter::Connection(carried) => {
+                let reloads = carried.reloads;
+                if let Some(conn) = self.adopt(carried) {
+                    shard.opened(conn, now);
+                    self.look_again(conn, reloads, shard);
+                }
+            }
+            Letter::Parcel(parcel) => {
+                let (parcel, carried) = *parcel;
+                let reloads = carried.as_ref().map_or(0, |carried| carried.reloads);
+                let conn = carried.and_then(|carried| self.adopt(carried));
+                shard.arrived(parcel, conn, now, self);
+                if let Some(conn) = conn {
+                    self.look_again(conn, reloads, shard);
+                }
+            }
+            Letter::Ask(request) => {
+                let Some(control) = control else { return };
+                if let Some(answer) = self.answer(request, shard, control.dropped()) {
+                    control.send(answer);
+                }
+            }
+            Letter::Flushed(flushed) => {
+                self.flushed(*flushed, shard, now);
+            }
+            Letter::Paged(paged) => self.paged(*paged, shard, now),
+            Letter::Checked(checked) => {
+                let verdict = self.guard.auth.checked(&checked);
+                let verdict = self.guard.judge(checked.peer, verdict, now);
+                shard.authenticated(checked.ticket, verdict, now, self);
+            }
+            Letter::Answered(answered) => {
+                let verdict = self.guard.auth.answered(&answered, now);
+                let verdict = self.guard.judge(answered.guesser(), verdict, now);
+                shard.authenticated(answered.ticket, verdict, now, self);
+            }
+        }
+    }
+
+    fn hear_of_node(&mut self, news: NodeNews, shard: &mut Shard) {
+        let now = self.now();
+        match news {
+            NodeNews::Joined(node) => shard.node_joined(node, now, self),
+            NodeNews::Lost(node) => {
+                shard.node_lost(node, now, self);
+                self.say_lists(shard);
+            }
+            NodeNews::Fenced => {
+                self.guard.is_fenced = true;
+                shard.stop(now, self);
+            }
+            NodeNews::Unfenced => self.guard.is_fenced = false,
+        }
+    }
+
+    /// Tells the post how many shards of other nodes have told this one all.
+    fn say_lists(&mut self, shard: &Shard) {
+        let post = self.guard.node.post();
+        self.mailbox.send(post, Letter::Lists(shard.lists()));
+    }
+}
