@@ -135,7 +135,8 @@ struct Told {
 }
 
 impl Members {
-    /// A node that is no member yet. Nodes with the same seed could choose the same incarnation.
+    /// A node that is no member yet. Nodes with the same seed could choose the same incarnation, so
+    /// outside of simulations it is the system's chance.
     ///
     /// # Errors
     /// A setting cannot be.

@@ -11,6 +11,8 @@ struct Desk {
     events: Vec<Vec<Event>>,
     /// Nodes that the agreement does not hear, and that do not hear it.
     cut: BTreeSet<usize>,
+    /// Just before the first of these keys is written by a node, the second gets this value.
+    meddler: Option<(&'static str, &'static str, Vec<u8>)>,
     asks: VecDeque<(usize, Ticket, Ask)>,
 }
 
@@ -54,6 +56,7 @@ impl Desk {
             nodes: Vec::new(),
             events: Vec::new(),
             cut: BTreeSet::new(),
+            meddler: None,
             asks: VecDeque::new(),
         };
         for name in names {
@@ -89,6 +92,11 @@ impl Desk {
     /// Until nobody asks anything.
     fn exchange(&mut self) {
         while let Some((at, ticket, ask)) = self.asks.pop_front() {
+            if let Ask::Cas(Cas { key, .. }) = &ask
+                && let Some((_, other, value)) = self.meddler.take_if(|meddler| *key == meddler.0)
+            {
+                self.put(other, Some(&value));
+            }
             if !self.cut.contains(&at) {
                 let heard = self.store.ask(Asker(at as u16), ticket, ask, self.now);
                 self.deliver(heard);
@@ -132,6 +140,11 @@ impl Desk {
 
     /// Somebody writes a record who is no node.
     fn write(&mut self, key: &str, value: Option<&[u8]>) {
+        self.put(key, value);
+        self.exchange();
+    }
+
+    fn put(&mut self, key: &str, value: Option<&[u8]>) {
         let known = self.store.records().find(|record| record.key == key);
         let at = known.map_or(Revision::NONE, |record| record.revision);
         let cas = Cas {
@@ -142,7 +155,6 @@ impl Desk {
         };
         let heard = self.store.ask(Asker(u16::MAX), Ticket(0), Ask::Cas(cas), self.now);
         self.deliver(heard);
-        self.exchange();
     }
 
     fn take(&mut self, at: usize) -> Vec<Event> {
@@ -320,6 +332,33 @@ fn a_place_is_kept_until_it_is_forgotten() {
     assert_eq!(desk.place(late), Place { name: "late".into(), ..free });
     let early = desk.with(7, |members, now, sink| members.forget("n1", now, sink));
     assert_eq!(early, Err(NotForgotten::Busy), "who has left writes nothing");
+}
+
+#[test]
+fn a_node_that_is_forgotten_while_it_joins_has_its_place_first() {
+    let mut desk = Desk::new(&["a"]);
+    let mut places = desk.nodes[0].places().cloned().collect::<Vec<_>>();
+    places[0].name = "other".into();
+    let places = places.into_iter().fold(Places::default(), |all, place| all.with(place));
+    desk.meddler = Some(("weir/c/members/1", "weir/c/places", places.to_bytes()));
+    let at = desk.add("b");
+    desk.until(seconds(1));
+    assert_eq!(desk.nodes[at].counts().differed, 1);
+    let place = desk.place(at);
+    assert!(desk.nodes[at].places().any(|kept| *kept == place));
+}
+
+#[test]
+fn nothing_is_taken_from_a_slot_that_is_not_as_it_was_seen() {
+    let mut desk = Desk::new(&["a", "b"]);
+    desk.until(seconds(10));
+    let mut back = desk.nodes[1].seat().unwrap().clone();
+    back.incarnation = Incarnation(7);
+    desk.cut(1);
+    desk.meddler = Some(("weir/c/table", "weir/c/members/1", back.to_bytes()));
+    desk.until(seconds(17));
+    assert_eq!(desk.nodes[0].counts().differed, 1);
+    assert!(desk.meddler.is_none());
 }
 
 #[test]

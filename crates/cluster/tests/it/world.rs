@@ -5,7 +5,7 @@
 //! What is checked is that nobody acts in an epoch of a partition after somebody has in a later
 //! one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_chance::Chance;
 use weir_cluster::{
     Ask, Asker, Cas, Change, Event, Failure, Heard, Members, MembersSettings, MembersSink, Node,
@@ -53,6 +53,7 @@ struct Line {
 
 struct Host {
     name: String,
+    shards: u16,
     members: Option<Members>,
     line: Line,
     /// Of its clock, in millionths, and where that began.
@@ -125,7 +126,13 @@ impl World {
         let mut rate = || 955_000 + chance.below(90_000) as u64;
         let (store_rate, rates) = (rate(), [(); 5].map(|()| rate()));
         let hosts = rates[..3 + chance.below(3)].iter().enumerate();
-        let hosts = hosts.map(|(at, &rate)| Host::new(at, rate)).collect();
+        let mut hosts: Vec<Host> = hosts.map(|(at, &rate)| Host::new(at, rate)).collect();
+        // Sometimes two are given the same name by mistake.
+        if chance.below(4) == 0
+            && let [first, .., last] = &mut hosts[..]
+        {
+            (last.name, last.shards) = (first.name.clone(), first.shards);
+        }
         let mut world = Self {
             now: 0,
             chance,
@@ -316,7 +323,7 @@ impl World {
             cluster: "c".into(),
             name: self.hosts[at].name.clone(),
             address: format!("10.0.0.{at}:7883"),
-            shards: 2 + at as u16 % 3,
+            shards: self.hosts[at].shards,
             letters: 1,
             letters_min: 1,
             times,
@@ -385,8 +392,8 @@ impl World {
         };
         let place = |host: &Host| host.members.as_ref().unwrap().seat().unwrap().place.clone();
         let own = place(&self.hosts[at]);
-        let others = self.hosts.iter().filter(|host| host.name != own.name);
-        for other in others.filter(acting).map(place) {
+        let others = self.hosts.iter().enumerate().filter(|&(other, _)| other != at);
+        for other in others.map(|(_, host)| host).filter(acting).map(place) {
             let shares = other.shard_ids().any(|id| own.shard_ids().any(|own| own == id));
             if other.slot == own.slot || shares {
                 self.faults.push(format!("{own:?} and {other:?} are members at a time"));
@@ -462,13 +469,18 @@ impl World {
         }
     }
 
-    /// All are members, see the same table, and are home to all partitions together.
+    /// All but namesakes are members, see the same table, and are home to all partitions together.
     fn check_well(&mut self) {
         let all: Vec<&Members> = self.hosts.iter().filter_map(|it| it.members.as_ref()).collect();
         let first = all[0];
+        let names: BTreeSet<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let mut faults = Vec::new();
+        let acting = all.iter().filter(|members| members.acts_until().is_some()).count();
+        if acting != names.len() {
+            faults.push(format!("{acting} nodes act of {}", names.len()));
+        }
         for members in &all {
-            if members.acts_until().is_none() || members.nodes().count() != self.hosts.len() {
+            if members.nodes().count() != names.len() {
                 faults.push(format!("not well: {members:?}"));
             }
             if members.table() != first.table() {
@@ -489,6 +501,7 @@ impl Host {
     fn new(at: usize, rate: u64) -> Self {
         Self {
             name: format!("node-{at}"),
+            shards: 2 + at as u16 % 3,
             members: None,
             line: Line { life: 0, cut: 0 },
             rate,
