@@ -30,8 +30,8 @@ use pressure::Pressure;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    ConnKey, Features, Limits, Micros, Partitions, Settings, Shard, ShardId, SharePolicy,
-    ShareRule, ShareStrategy, Wall, WhenAbsent, WhenConnected,
+    ConnKey, Features, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule,
+    ShareStrategy, Wall, WhenAbsent, WhenConnected,
 };
 use weir_wire::Version;
 

@@ -178,7 +178,7 @@ impl Membership {
             }
         }
         if self.members.poll_timeout().is_some_and(|due| due.0 <= now_us()) {
-            self.act(&mut all, Members::handle_timeout);
+            self.act(&mut all, |members, now, desk| members.handle_timeout(now, desk));
         }
         all
     }
@@ -230,7 +230,7 @@ impl Membership {
 
     /// Gives its place back, so that the others do not wait for it.
     pub(crate) fn leave(&mut self) {
-        self.act(&mut Vec::new(), Members::leave);
+        self.act(&mut Vec::new(), |members, now, desk| members.leave(now, desk));
     }
 
     pub(crate) fn has_left(&self) -> bool {
