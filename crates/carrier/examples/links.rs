@@ -33,8 +33,8 @@ const KINDS: &[&str] = &[
 ];
 
 fn main() -> Result<()> {
-    // What a carrier warns of; more with RUST_LOG.
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
+    log.with_writer(std::io::stderr).init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -172,7 +172,7 @@ fn a_node_with_another_authoritys_certificate_is_not_let_in() {
     b.send(0, 1..=1, 10);
     until(&mut [&mut a, &mut b, &mut c], |nodes| nodes[0].came(2).len() == 1);
     for _ in 0..50 {
-        [&mut a, &mut b, &mut c].into_iter().for_each(|node| node.turn());
+        [&mut a, &mut b, &mut c].into_iter().for_each(Node::turn);
     }
     assert!(a.came(1).is_empty());
     assert!(!a.desk.notes.contains_key(&Slot(1)), "nothing was heard of it");
