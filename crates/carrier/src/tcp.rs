@@ -1,8 +1,8 @@
-//! A connection of TCP, or of TLS over it, with each node, on the reactor of the thread that has the
-//! links: a frame passes no other thread.
+//! A connection of TCP, or of TLS over it, with each node, on the reactor of the thread that has
+//! the links: a frame passes no other thread.
 //!
-//! Of two nodes the one at the higher place connects to the other. Who has connected is known by the
-//! Hello of its link, which comes first.
+//! Of two nodes the one at the higher place connects to the other. Who has connected is known by
+//! the Hello of its link, which comes first.
 
 mod tls;
 

@@ -361,8 +361,12 @@ fn config(settings: &Settings, nodes: &[Option<Node>; SLOTS]) -> zenoh::Result<z
     set("connect/endpoints", json!(connect))?;
     set("connect/timeout_ms", json!(-1))?;
     set("connect/exit_on_failure", json!(false))?;
-    set("connect/retry/period_init_ms", json!(50))?;
-    set("connect/retry/period_max_ms", json!(1000))?;
+    let retry = json!({
+        "period_init_ms": 50,
+        "period_max_ms": 1000,
+        "period_increase_factor": 2.0,
+    });
+    set("connect/retry", retry)?;
     if let Some(TlsFiles { authorities, own, key }) = &settings.tls {
         set("transport/link/tls/root_ca_certificate", json!(authorities))?;
         for side in ["listen", "connect"] {

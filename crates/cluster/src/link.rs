@@ -2,10 +2,10 @@
 //! taken what came from there.
 //!
 //! A [`Link`] lasts longer than its connections. Whoever has one says when there is a connection
-//! ([`Link::connected`]), what came on it ([`Link::received`]) and sends what [`Link::flush`] gives.
-//! On a new connection both say how far they were ([`Hello`]) and go on there: letters come once
-//! and in their order. Where that is not possible, since the other node was started anew, all of it
-//! is dropped and [`Inbox::reset`] says so.
+//! ([`Link::connected`]) and what came on it ([`Link::received`]), and sends what [`Link::flush`]
+//! gives. On a new connection both say how far they were ([`Hello`]) and go on there: letters come
+//! once and in their order. Where that is not possible, since the other node was started anew, all
+//! of it is dropped and [`Inbox::reset`] says so.
 
 mod kept;
 

@@ -1,5 +1,6 @@
 //! Nodes that number the letters they send each other.
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_carrier::{Carrier, Lost, Outlet, Place, Post};
@@ -141,5 +142,28 @@ impl Post for Desk {
                 out.send(*node, frame);
             }
         }
+    }
+}
+
+/// An authority that signs certificates of nodes.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Its own certificate.
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A certificate for `localhost` and its key.
+    pub(crate) fn sign(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["localhost".into()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 }

@@ -1,7 +1,6 @@
 //! Nodes over TCP on loopback.
 
-use crate::support::{Node, until};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use crate::support::{Authority, Node, until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use weir_carrier::tcp::{Settings, Tcp, Tls};
@@ -139,29 +138,16 @@ fn a_node_that_connects_again_is_heard_there() {
     until(&mut [&mut a, &mut second], |nodes| nodes[1].came(0).last() == Some(&3));
 }
 
-/// An authority, and what it has signed.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// A node's own, where it trusts `trusted`.
-    fn tls(&self, trusted: &Self) -> Tls {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["localhost".into()]).unwrap();
-        let own = params.signed_by(&key, &self.0).unwrap();
-        Tls::from_pem(&trusted.0.pem(), &own.pem(), &key.serialize_pem()).unwrap()
-    }
+/// The certificate of a node of `signer`, where it trusts `trusted`.
+fn tls(signer: &Authority, trusted: &Authority) -> Tls {
+    let (own, key) = signer.sign();
+    Tls::from_pem(&trusted.pem(), &own, &key).unwrap()
 }
 
 #[test]
 fn nodes_with_certificates_of_one_authority_talk_over_tls() {
     let authority = Authority::new();
-    let ([mut a, mut b], _) = two(|_| Some(authority.tls(&authority)));
+    let ([mut a, mut b], _) = two(|_| Some(tls(&authority, &authority)));
     a.send(1, 1..=100, 10_000);
     b.send(0, 1..=100, 10_000);
     until(&mut [&mut a, &mut b], |nodes| {
@@ -176,10 +162,10 @@ fn a_node_with_another_authoritys_certificate_is_not_let_in() {
     // It trusts ours, so it is the listening node that refuses it.
     let ([mut a, mut b], [address, _]) = two(|own| {
         let signer = if own == 0 { &ours } else { &others };
-        Some(signer.tls(&ours))
+        Some(tls(signer, &ours))
     });
     // A third one is let in, and so long the others have had time.
-    let mut c = Node::new(2, 1, carrier(2, &listener(), Some(ours.tls(&ours))));
+    let mut c = Node::new(2, 1, carrier(2, &listener(), Some(tls(&ours, &ours))));
     c.join(0, place(address));
     a.join(2, place(address));
     c.send(0, 1..=1, 10);

@@ -1,9 +1,9 @@
 //! Nodes over Zenoh on loopback.
 
-use crate::support::{Node, until};
+use crate::support::{Authority, Node, until};
 use std::net::{SocketAddr, TcpListener};
 use weir_carrier::Place;
-use weir_carrier::zenoh::{Settings, Zenoh, ZenohError};
+use weir_carrier::zenoh::{Settings, TlsFiles, Zenoh, ZenohError};
 use weir_cluster::Slot;
 use weir_reactor::Waker;
 
@@ -50,6 +50,35 @@ fn letters_come_once_and_in_order_also_to_a_node_that_was_started_anew() {
     until(&mut [&mut a, &mut b], |nodes| nodes[0].desk.notes[&Slot(1)].resets == 1);
     a.send(1, 2001..=2010, 10);
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
+}
+
+#[test]
+fn nodes_with_certificates_of_one_authority_talk_over_tls() {
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
+    let file = |name: String, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let node = |own: u8, listen: SocketAddr| {
+        let (certificate, key) = authority.sign();
+        let tls = Some(TlsFiles {
+            authorities: file(format!("ca-{own}"), &authority.pem()),
+            own: file(format!("own-{own}"), &certificate),
+            key: file(format!("key-{own}"), &key),
+        });
+        let settings = Settings { tls, ..settings(own, listen) };
+        Node::new(own, 1, Zenoh::new(settings, Waker::new().unwrap()).unwrap())
+    };
+    let [at_a, at_b] = addresses();
+    let (mut a, mut b) = (node(0, at_a), node(1, at_b));
+    a.join(1, place(at_b));
+    b.join(0, place(at_a));
+    a.send(1, 1..=10, 1000);
+    b.send(0, 1..=10, 1000);
+    until(&mut [&mut a, &mut b], |nodes| {
+        nodes[0].came(1).len() == 10 && nodes[1].came(0).len() == 10
+    });
 }
 
 #[test]

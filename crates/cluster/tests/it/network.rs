@@ -1,6 +1,6 @@
 //! Two links and a network that cuts connections anywhere, also inside a frame, shows that to the
-//! ends at different times, and may carry things twice. Nodes are started anew. What a sender was not told to be lost comes
-//! once and in its order.
+//! ends at different times, and may carry things twice. Nodes are started anew. What a
+//! sender was not told to be lost comes once and in its order.
 
 use crate::support::{Note, Notes, WALL, flush, letter, link, message, publish, push};
 use std::collections::VecDeque;
