@@ -1,10 +1,10 @@
 //! The post: the thread that letters between this node's shards and those of other nodes go by.
 //!
 //! To the shards it is one more thread of their mesh, and to each other node it is a
-//! [`weir_cluster::Link`] over a [`Carrier`]. A turn takes what the shards have for others, puts all
-//! that is for a node into one frame, and sends it with one call. Nobody waits for anybody: where a
-//! link has no room, letters stay in their rings, and shards read less of their clients, as they do
-//! for each other.
+//! [`weir_cluster::Link`] over a [`Carrier`]. A turn takes what the shards have for others, puts
+//! all that is for a node into one frame, and sends it with one call. Nobody waits for anybody:
+//! where a link has no room, letters stay in their rings, and shards read less of their clients, as
+//! they do for each other.
 
 mod delivery;
 mod gate;

@@ -308,6 +308,12 @@ impl Shard {
         {
             freeze.note_work();
         }
+        self.handle_mail(from, mail, now, sink);
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+    }
+
+    fn handle_mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
         match mail {
             Mail::Interest { filter, number } => {
                 self.keeps(filter.len(), sink);
@@ -366,8 +372,6 @@ impl Shard {
                 self.mail_of_node(from, mail, now, sink);
             }
         }
-        self.settle(now, sink);
-        self.come_to_rest(now, sink);
     }
 
     /// When [`Shard::handle_timeout`] is to be called next.
