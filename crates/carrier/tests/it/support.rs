@@ -25,6 +25,7 @@ impl Node {
             notes: BTreeMap::new(),
             downs: Vec::new(),
             renews: None,
+            pauses: None,
         };
         Self { carrier: Box::new(carrier), desk }
     }
@@ -72,6 +73,24 @@ pub(crate) fn until(nodes: &mut [&mut Node], mut is_done: impl FnMut(&[&mut Node
     }
 }
 
+/// What comes of a node that is paused waits, and comes in its order later.
+pub(crate) fn check_pause(mut a: Node, mut b: Node) {
+    b.send(0, 1..=1, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 1);
+    a.desk.pauses = Some((Slot(1), true));
+    a.turn();
+    b.send(0, 2..=10, 10);
+    a.send(1, 1..=10, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
+    b.send(0, 11..=20, 10);
+    (0..20).for_each(|_| [&mut a, &mut b].into_iter().for_each(Node::turn));
+    assert_eq!(a.came(1), [1]);
+    a.desk.pauses = Some((Slot(1), false));
+    b.send(0, 21..=30, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 30);
+    assert_eq!(a.came(1), (1..=30).collect::<Vec<_>>());
+}
+
 /// What a node was told of another.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
@@ -105,6 +124,8 @@ pub(crate) struct Desk {
     pub(crate) downs: Vec<(Slot, Lost)>,
     /// The connection with it is given up at the end of the turn.
     pub(crate) renews: Option<Slot>,
+    /// Whether that one is not to be heard from the end of the turn on.
+    pauses: Option<(Slot, bool)>,
 }
 
 impl Post for Desk {
@@ -130,6 +151,11 @@ impl Post for Desk {
         if let Some(node) = self.renews.take() {
             self.links.get_mut(&node).unwrap().disconnected();
             out.renew(node);
+        }
+        match self.pauses.take() {
+            Some((node, true)) => out.pause(node),
+            Some((node, false)) => out.resume(node),
+            None => {}
         }
         let now = Micros(now_us());
         for (node, link) in &mut self.links {

@@ -1,6 +1,6 @@
 //! Nodes over TCP on loopback.
 
-use crate::support::{Authority, Node, until};
+use crate::support::{Authority, Node, check_pause, until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use weir_carrier::tcp::{Settings, Tcp, Tls};
@@ -80,6 +80,12 @@ fn letters_come_once_and_in_order_however_often_connections_are_given_up() {
     assert_eq!((a.came(1), b.came(0)), (&all(250)[..], &all(250)[..]));
     let notes = &a.desk.notes[&Slot(1)];
     assert!(notes.ups > 1 && notes.resets == 0, "{} connections", notes.ups);
+}
+
+#[test]
+fn a_node_that_is_paused_is_heard_later() {
+    let ([a, b], _) = two(|_| None);
+    check_pause(a, b);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Nodes over Zenoh on loopback.
 
-use crate::support::{Authority, Node, until};
+use crate::support::{Authority, Node, check_pause, until};
 use std::net::{SocketAddr, TcpListener};
 use weir_carrier::Place;
 use weir_carrier::zenoh::{Settings, TlsFiles, Zenoh, ZenohError};
@@ -50,6 +50,15 @@ fn letters_come_once_and_in_order_also_to_a_node_that_was_started_anew() {
     until(&mut [&mut a, &mut b], |nodes| nodes[0].desk.notes[&Slot(1)].resets == 1);
     a.send(1, 2001..=2010, 10);
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
+}
+
+#[test]
+fn a_node_that_is_paused_is_heard_later() {
+    let [at_a, at_b] = addresses();
+    let (mut a, mut b) = (node(0, 1, at_a), node(1, 1, at_b));
+    a.join(1, place(at_b));
+    b.join(0, place(at_a));
+    check_pause(a, b);
 }
 
 #[test]
