@@ -5,5 +5,5 @@ mod link;
 mod slot;
 
 pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
-pub use link::{Counts, Inbox, Link, LinkError, Peer, Pushed, Settings};
+pub use link::{Inbox, Link, LinkCounts, LinkError, LinkSettings, Peer, Pushed};
 pub use slot::{SLOTS, Slot};

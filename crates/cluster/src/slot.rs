@@ -1,15 +1,8 @@
-//! The places that nodes have in a cluster.
+//! The slots of a cluster's nodes.
 
 /// Nodes of a cluster at most: each has a connection with each.
-pub const SLOTS: usize = 16;
+pub const SLOTS: u8 = 16;
 
-/// The place of a node, from 0.
+/// A node's number among those of its cluster, from 0 to [`SLOTS`] less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u8);
-
-impl Slot {
-    /// That of this number, if there is one.
-    pub const fn new(number: u8) -> Option<Self> {
-        if (number as usize) < SLOTS { Some(Self(number)) } else { None }
-    }
-}

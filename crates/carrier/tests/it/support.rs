@@ -3,8 +3,8 @@
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use weir_carrier::{Carrier, Lost, Outlet, Place, Post};
-use weir_cluster::{Inbox, Link, Peer, Settings, Slot};
+use weir_carrier::{Carrier, Lost, NodeAddress, Outlet, Post};
+use weir_cluster::{Inbox, Link, LinkSettings, Peer, Slot};
 use weir_core::{Mail, Micros, ShardId, Wall};
 use weir_reactor::now_us;
 
@@ -30,17 +30,17 @@ impl Node {
         Self { carrier: Box::new(carrier), desk }
     }
 
-    pub(crate) fn join(&mut self, node: u8, place: Place) {
-        let settings = Settings {
+    pub(crate) fn join(&mut self, node: u8, at: NodeAddress) {
+        let settings = LinkSettings {
             cluster: "lab".into(),
             own: self.desk.own,
             peer: Slot(node),
             incarnation: self.desk.incarnation,
-            window_bytes: Settings::WINDOW_BYTES,
-            frame_bytes_max: Settings::FRAME_BYTES_MAX,
+            window_bytes: LinkSettings::WINDOW_BYTES,
+            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX,
         };
         self.desk.links.insert(Slot(node), Link::new(settings));
-        self.carrier.join(Slot(node), place);
+        self.carrier.join(Slot(node), at);
     }
 
     pub(crate) fn turn(&mut self) {
