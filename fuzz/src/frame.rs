@@ -1,7 +1,7 @@
 //! The properties of what nodes say to each other: whatever the bytes, no panic; a link takes the
 //! same from them however they are split; and what is a Hello has no other bytes.
 
-use weir_cluster::{Frame, Inbox, Link, LinkError, Peer, Settings, Slot, slot_of};
+use weir_cluster::{Frame, Inbox, Link, LinkError, LinkSettings, Peer, Slot, slot_of};
 use weir_core::{Mail, Micros, ShardId, Wall};
 
 const WALL: Wall = Wall(0);
@@ -61,12 +61,12 @@ fn taken(is_greeted: bool, bytes: &[u8], step: usize) -> (Result<usize, LinkErro
 }
 
 fn link(own: u8, peer: u8) -> Link {
-    Link::new(Settings {
+    Link::new(LinkSettings {
         cluster: "fuzz".into(),
         own: Slot(own),
         peer: Slot(peer),
         incarnation: u64::from(own) + 1,
-        window_bytes: Settings::WINDOW_BYTES,
+        window_bytes: LinkSettings::WINDOW_BYTES,
         frame_bytes_max: BYTES_MAX,
     })
 }

@@ -20,8 +20,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir_carrier::{Carrier, Lost, Outlet, Place};
-use weir_cluster::{Event, Pushed, Settings, Slot};
+use weir_carrier::{Carrier, Lost, NodeAddress, Outlet};
+use weir_cluster::{Event, LinkSettings, Pushed, Slot};
 use weir_core::{Mail, Micros, ShardId, Wall};
 use weir_reactor::{Mailbox, now_us};
 
@@ -45,6 +45,8 @@ pub(crate) struct PostSetup {
     pub(crate) incarnation: u64,
     /// The shards of this node.
     pub(crate) shards: Range<u16>,
+    /// Bytes of the longest letter, and more.
+    pub(crate) frame_bytes_max: u32,
     /// Between this process' clock and that of the world.
     pub(crate) wall: Wall,
 }
@@ -170,17 +172,17 @@ impl Post {
             return;
         }
         self.lose(member.slot, carrier);
-        let settings = Settings {
+        let settings = LinkSettings {
             cluster: self.setup.cluster.clone(),
             own: self.setup.own,
             peer: member.slot,
             incarnation: self.setup.incarnation,
-            window_bytes: Settings::WINDOW_BYTES,
-            frame_bytes_max: Settings::FRAME_BYTES_MAX,
+            window_bytes: LinkSettings::WINDOW_BYTES,
+            frame_bytes_max: self.setup.frame_bytes_max,
         };
         tracing::info!(node = member.name, address = %member.address, "a node is a member");
-        let place = Place { address: member.address, host: member.host.clone() };
-        carrier.join(member.slot, place);
+        let address = NodeAddress { address: member.address, host: member.host.clone() };
+        carrier.join(member.slot, address);
         self.peers.insert(member.slot, Peer::new(member, settings));
     }
 

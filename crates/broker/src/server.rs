@@ -300,7 +300,7 @@ impl Server {
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let (mut mailboxes, post) = match (self.post.as_ref(), seated) {
             (Some(office), Some(seated)) => {
-                let (mailboxes, post) = office.open(&config.cluster, wakers, seated, asked)?;
+                let (mailboxes, post) = office.open(config, wakers, seated, asked)?;
                 (mailboxes, Some(post))
             }
             _ => (weir_reactor::mailboxes(wakers), None),

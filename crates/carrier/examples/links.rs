@@ -12,8 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_carrier::tcp::{self, Tcp};
-use weir_carrier::{Carrier, Lost, Outlet, Place, Post};
-use weir_cluster::{Inbox, Link, Peer, Slot};
+use weir_carrier::{Carrier, Lost, NodeAddress, Outlet, Post};
+use weir_cluster::{Inbox, Link, LinkSettings, Peer, Slot};
 use weir_core::{Mail, Message, Micros, ShardId, Wall};
 use weir_reactor::{Waker, now_us};
 use weir_wire::{PropertiesBuf, QoS};
@@ -95,7 +95,7 @@ fn send(
 ) -> Result<f64> {
     let mut carrier = carrier(kind, 1, 0)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    carrier.join(Slot(0), Place { address, host: "localhost".into() });
+    carrier.join(Slot(0), NodeAddress { address, host: "localhost".into() });
     let mut desk = Desk::new(1, 0);
     while !desk.link.is_up() {
         carrier.turn(Some(Duration::from_millis(10)), &mut desk)?;
@@ -122,7 +122,7 @@ fn receive(kind: &str, port: u16, letters: u64) -> Result<()> {
     let mut carrier = carrier(kind, 0, port)?;
     // It is the other one that connects.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    carrier.join(Slot(1), Place { address, host: "localhost".into() });
+    carrier.join(Slot(1), NodeAddress { address, host: "localhost".into() });
     let mut desk = Desk::new(0, 1);
     while !desk.link.is_up() {
         carrier.turn(Some(Duration::from_millis(10)), &mut desk)?;
@@ -211,13 +211,13 @@ struct Desk {
 
 impl Desk {
     fn new(own: u8, peer: u8) -> Self {
-        let settings = weir_cluster::Settings {
+        let settings = LinkSettings {
             cluster: "lab".into(),
             own: Slot(own),
             peer: Slot(peer),
             incarnation: now_us(),
-            window_bytes: weir_cluster::Settings::WINDOW_BYTES,
-            frame_bytes_max: weir_cluster::Settings::FRAME_BYTES_MAX,
+            window_bytes: LinkSettings::WINDOW_BYTES,
+            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX,
         };
         let (peer, link, notes) = (Slot(peer), Link::new(settings), Notes::default());
         let mails = std::iter::repeat_with(letter).take(128).collect();

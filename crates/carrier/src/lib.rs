@@ -15,4 +15,4 @@ pub mod tcp;
 #[cfg(feature = "zenoh")]
 pub mod zenoh;
 
-pub use port::{Carrier, Lost, Outlet, Place, Post};
+pub use port::{Carrier, Lost, NodeAddress, Outlet, Post};

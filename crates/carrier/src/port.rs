@@ -4,12 +4,15 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use weir_cluster::Slot;
+use weir_cluster::{SLOTS, Slot};
 use weir_reactor::{Closed, Waker};
+
+/// Nodes of a cluster at most.
+pub(crate) const NODES_MAX: usize = SLOTS as usize;
 
 /// Where a node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NodeAddress {
     /// Its address for other nodes.
     pub address: SocketAddr,
     /// Whom its certificate is for: a name or an address. Only TLS asks.
@@ -21,8 +24,8 @@ pub trait Carrier {
     /// What wakes the thread that waits in [`Carrier::turn`].
     fn waker(&self) -> Waker;
 
-    /// The node at this place of the cluster belongs to it from now on, and is there.
-    fn join(&mut self, node: Slot, place: Place);
+    /// The node of this slot belongs to it from now on, and is there.
+    fn join(&mut self, node: Slot, at: NodeAddress);
 
     /// It does not any more.
     fn leave(&mut self, node: Slot);

@@ -1,7 +1,7 @@
 //! A connection of TCP, or of TLS over it, with each node, on the reactor of the thread that has
 //! the links: a frame passes no other thread.
 //!
-//! Of two nodes the one at the higher place connects to the other. Who has connected is known by
+//! Of two nodes the one of the higher slot connects to the other. Who has connected is known by
 //! the Hello of its link, which comes first.
 
 mod tls;
@@ -9,11 +9,11 @@ mod tls;
 pub use tls::Tls;
 
 use crate::backoff::Backoff;
-use crate::port::{Carrier, Lost, Outlet, Place, Post};
+use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
-use weir_cluster::{SLOTS, Slot, slot_of};
+use weir_cluster::{Slot, slot_of};
 use weir_reactor::{Closed, Handler, Io, ListenerId, Reactor, Token, Transport, Waker, now_us};
 
 /// How long a connection may take to be made, with its transport; and who has connected, to say who
@@ -29,7 +29,7 @@ const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// What this node is to others.
 #[derive(Debug)]
 pub struct Settings {
-    /// Its place.
+    /// Its slot.
     pub own: Slot,
     /// Where others connect.
     pub listener: TcpListener,
@@ -54,7 +54,7 @@ impl Tcp {
         let mut reactor = Reactor::with_waker(waker)?;
         let transport = tls.as_ref().map_or(Transport::Plain, Tls::to_listener);
         reactor.listen(ListenerId(0), listener, transport)?;
-        let nodes = [const { None }; SLOTS];
+        let nodes = [const { None }; NODES_MAX];
         Ok(Self { reactor, net: Net { own, tls, nodes, strangers: Vec::new() } })
     }
 }
@@ -64,22 +64,22 @@ impl Carrier for Tcp {
         self.reactor.waker()
     }
 
-    fn join(&mut self, node: Slot, place: Place) {
+    fn join(&mut self, node: Slot, at: NodeAddress) {
         self.leave(node);
         let Self { net, .. } = self;
         let transport = match &net.tls {
             None => Some(Transport::Plain),
-            Some(tls) => tls.to_node(&place),
+            Some(tls) => tls.to_node(&at),
         };
         let Some(transport) = transport else {
-            let (node, host) = (node.0, place.host);
+            let (node, host) = (node.0, at.host);
             tracing::error!(node, host, "no certificate can be for the host of this node");
             return;
         };
         let connects = node < net.own;
         if let Some(free) = net.nodes.get_mut(usize::from(node.0)).filter(|_| node != net.own) {
             *free = Some(Node {
-                address: place.address,
+                address: at.address,
                 transport,
                 connects,
                 token: None,
@@ -138,7 +138,7 @@ impl Node {
 struct Net {
     own: Slot,
     tls: Option<Tls>,
-    nodes: [Option<Node>; SLOTS],
+    nodes: [Option<Node>; NODES_MAX],
     /// Who has connected and not said who it is, the oldest first, and how long each may take.
     strangers: Vec<(Token, u64)>,
 }

@@ -1,5 +1,5 @@
 //! Frames over Zenoh, peer to peer and embedded, with threads of its own: one key for each pair of
-//! nodes and direction. Nothing is scouted: the node at the higher place connects to the other, as
+//! nodes and direction. Nothing is scouted: the node of the higher slot connects to the other, as
 //! with TCP. What a session loses, links notice by their numbers.
 //!
 //! A session knows the addresses of nodes when it is opened, so it is opened anew when one joins or
@@ -9,7 +9,7 @@ mod inbox;
 mod way;
 
 use crate::backoff::Backoff;
-use crate::port::{Carrier, Lost, Outlet, Place, Post};
+use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post};
 use inbox::{Came, Inbox};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ const PUTS_MAX: usize = 256;
 pub struct Settings {
     /// The name of the cluster: letters, digits, `-`, `_` and `.`.
     pub cluster: String,
-    /// Its place.
+    /// Its slot.
     pub own: Slot,
     /// Where others connect.
     pub listen: SocketAddr,
@@ -79,19 +79,19 @@ pub struct Zenoh {
     /// When to open a session, if there is to be another one.
     open_us: Option<u64>,
     backoff: Backoff,
-    nodes: [Option<Node>; SLOTS],
+    nodes: [Option<Node>; NODES_MAX],
 }
 
 /// A session.
 struct Open {
     session: zenoh::Session,
-    publishers: [Option<Publisher<'static>>; SLOTS],
+    publishers: [Option<Publisher<'static>>; NODES_MAX],
     _subscriber: Subscriber<()>,
 }
 
 /// A node that belongs to the cluster.
 struct Node {
-    place: Place,
+    at: NodeAddress,
     way: Way,
     is_paused: bool,
     /// What came meanwhile.
@@ -117,7 +117,7 @@ impl Zenoh {
             open: None,
             open_us: Some(0),
             backoff: Backoff::new(),
-            nodes: [const { None }; SLOTS],
+            nodes: [const { None }; NODES_MAX],
         })
     }
 
@@ -125,7 +125,7 @@ impl Zenoh {
         self.nodes.get_mut(usize::from(node.0))?.as_mut()
     }
 
-    /// Opens a session with all nodes that there are, in the place of the one that there was.
+    /// Opens a session with all nodes that there are, instead of the one that there was.
     fn reopen(&mut self, now_us: u64) {
         if self.open_us.is_none_or(|open_us| open_us > now_us) {
             return;
@@ -154,7 +154,7 @@ impl Zenoh {
     }
 
     fn ask(&mut self, now_us: u64) {
-        for at in 0..SLOTS {
+        for at in 0..NODES_MAX {
             let Some(node) = &mut self.nodes[at] else { continue };
             if node.way.ask_us().is_some_and(|at_us| at_us <= now_us) {
                 // A hasher of the standard library has keys that nobody knows.
@@ -191,7 +191,7 @@ impl Zenoh {
 
     /// Hands over what was held of nodes that are to be heard again.
     fn release(&mut self, post: &mut dyn Post) {
-        for node in (0..SLOTS as u8).map(Slot) {
+        for node in (0..SLOTS).map(Slot) {
             while let Some(known) = self.node_mut(node).filter(|node| !node.is_paused)
                 && let Some(bytes) = known.held.pop_front()
             {
@@ -239,13 +239,13 @@ impl Carrier for Zenoh {
         self.reactor.waker()
     }
 
-    fn join(&mut self, node: Slot, place: Place) {
+    fn join(&mut self, node: Slot, at: NodeAddress) {
         let asks = node < self.settings.own;
         if node != self.settings.own
             && let Some(free) = self.nodes.get_mut(usize::from(node.0))
         {
             let way = Way::new(asks, now_us());
-            *free = Some(Node { place, way, is_paused: false, held: VecDeque::new() });
+            *free = Some(Node { at, way, is_paused: false, held: VecDeque::new() });
             self.open_us = Some(now_us());
         }
     }
@@ -312,12 +312,12 @@ impl Outlet for Zenoh {
 impl Open {
     fn new(
         settings: &Settings,
-        nodes: &[Option<Node>; SLOTS],
+        nodes: &[Option<Node>; NODES_MAX],
         inbox: &Arc<Inbox>,
     ) -> zenoh::Result<Self> {
         let session = zenoh::open(config(settings, nodes)?).wait()?;
         let Settings { cluster, own, .. } = settings;
-        let mut publishers = [const { None }; SLOTS];
+        let mut publishers = [const { None }; NODES_MAX];
         for (at, node) in nodes.iter().enumerate() {
             if node.is_some() {
                 let key = format!("weir/{cluster}/{}/{at}", own.0);
@@ -330,7 +330,7 @@ impl Open {
         let subscriber = session.declare_subscriber(format!("weir/{cluster}/*/{}", own.0));
         let subscriber = subscriber.callback(move |sample| {
             let from = sample.key_expr().as_str().split('/').nth(2);
-            let from = from.and_then(|from| Slot::new(from.parse().ok()?));
+            let from = from.and_then(|from| from.parse().ok()).map(Slot);
             if let Some(from) = from {
                 inbox.put(from, sample.payload().clone());
             }
@@ -340,14 +340,14 @@ impl Open {
 }
 
 /// Endpoints and certificates; nothing is looked for, and nothing else is served.
-fn config(settings: &Settings, nodes: &[Option<Node>; SLOTS]) -> zenoh::Result<zenoh::Config> {
+fn config(settings: &Settings, nodes: &[Option<Node>; NODES_MAX]) -> zenoh::Result<zenoh::Config> {
     let scheme = if settings.tls.is_some() { "tls" } else { "tcp" };
     let lower = nodes.iter().take(usize::from(settings.own.0)).flatten();
     let connect: Vec<String> = lower
-        .map(|Node { place, .. }| match settings.tls {
+        .map(|Node { at, .. }| match settings.tls {
             // The name is what the certificate is for.
-            Some(_) => format!("{scheme}/{}:{}", place.host, place.address.port()),
-            None => format!("{scheme}/{}", place.address),
+            Some(_) => format!("{scheme}/{}:{}", at.host, at.address.port()),
+            None => format!("{scheme}/{}", at.address),
         })
         .collect();
     let mut config = zenoh::Config::default();

@@ -9,7 +9,7 @@
 //! What is read here may be anybody's: nothing is longer than a bound, and memory is taken only for
 //! what has come.
 
-use crate::Slot;
+use crate::slot::{SLOTS, Slot};
 use std::sync::Arc;
 use weir_core::{BadRecord, Mail, Message, ShardId, Wall};
 
@@ -85,7 +85,7 @@ pub struct State {
 pub struct Hello<'a> {
     /// The name of the cluster, of at most [`NAME_BYTES_MAX`] bytes.
     pub cluster: &'a str,
-    /// The sender's place there.
+    /// The sender's slot there.
     pub slot: Slot,
     /// Names this start of the sender.
     pub incarnation: u64,
@@ -129,7 +129,9 @@ impl Hello<'_> {
             return Err(FrameError::OtherVersion(version));
         }
         let [slot, lowest, highest] = take(from)?;
-        let slot = Slot::new(slot).ok_or(FrameError::Malformed("no node has this place"))?;
+        if slot >= SLOTS {
+            return Err(FrameError::Malformed("no node has this slot"));
+        }
         if lowest > highest {
             return Err(FrameError::Malformed("it reads no version of letters"));
         }
@@ -149,7 +151,7 @@ impl Hello<'_> {
         let letters = (lowest, highest);
         let hello = Hello {
             cluster,
-            slot,
+            slot: Slot(slot),
             incarnation,
             connection,
             state,

@@ -18,10 +18,9 @@ mod view;
 
 pub use agreement::{Ask, Cas, Change, Failure, LeaseId, Record, Revision, Said, Ticket};
 pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
-pub use link::{Counts, Inbox, Link, LinkError, Peer, Pushed, Settings};
+pub use link::{Inbox, Link, LinkCounts, LinkError, LinkSettings, Peer, Pushed};
 pub use members::{
-    BadSettings, Counts as MembersCounts, Event, Members, MembersSettings, MembersSink,
-    NotForgotten, Notice, Times,
+    BadSettings, Counts, Event, Members, MembersSettings, MembersSink, NotForgotten, Notice, Times,
 };
 pub use memory::{Asker, Heard, Store};
 pub use records::{Incarnation, Node, Place};

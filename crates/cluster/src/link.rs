@@ -27,10 +27,10 @@ const TELL_BYTES: usize = 1024 * 1024;
 
 /// What a link is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct LinkSettings {
     /// The name of the cluster, of at most [`NAME_BYTES_MAX`] bytes.
     pub cluster: Box<str>,
-    /// The place of this node.
+    /// The slot of this node.
     pub own: Slot,
     /// That of the other.
     pub peer: Slot,
@@ -43,10 +43,10 @@ pub struct Settings {
     pub frame_bytes_max: u32,
 }
 
-impl Settings {
+impl LinkSettings {
     /// The usual bounds.
     pub const WINDOW_BYTES: usize = 64 * 1024 * 1024;
-    /// See [`Settings::frame_bytes_max`].
+    /// See [`LinkSettings::frame_bytes_max`].
     pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 }
 
@@ -95,10 +95,10 @@ pub enum LinkError {
     /// It is of another cluster.
     #[error("it belongs to the cluster {0:?}: set the same name, or another address")]
     OtherCluster(Box<str>),
-    /// It has another place.
-    #[error("it is the node at place {}, and that at place {} was expected", .found.0, .expected.0)]
+    /// It has another slot.
+    #[error("it is the node of slot {}, and that of slot {} was expected", .found.0, .expected.0)]
     OtherNode {
-        /// Its place.
+        /// Its slot.
         found: Slot,
         /// Whose it should be.
         expected: Slot,
@@ -150,7 +150,7 @@ impl From<NeverSent> for LinkError {
 
 /// What a link has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LinkCounts {
     /// Letters that were kept for the other node.
     pub letters_out: u64,
     /// Letters that came, each once.
@@ -189,7 +189,7 @@ enum Phase {
 /// What one node keeps of another.
 #[derive(Debug)]
 pub struct Link {
-    settings: Settings,
+    settings: LinkSettings,
     phase: Phase,
     /// The start of the other node that letters are for, once it is known.
     incarnation: Option<u64>,
@@ -214,7 +214,7 @@ pub struct Link {
     frame_bytes_max: usize,
     heard_at: Micros,
     said_at: Micros,
-    counts: Counts,
+    counts: LinkCounts,
 }
 
 /// What leaves next.
@@ -231,7 +231,7 @@ impl Link {
     ///
     /// # Panics
     /// If the cluster's name is too long.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: LinkSettings) -> Self {
         assert!(settings.cluster.len() <= NAME_BYTES_MAX, "the cluster's name is too long");
         Self {
             phase: Phase::Down,
@@ -249,7 +249,7 @@ impl Link {
             frame_bytes_max: settings.frame_bytes_max as usize,
             heard_at: Micros(0),
             said_at: Micros(0),
-            counts: Counts::default(),
+            counts: LinkCounts::default(),
             settings,
         }
     }
@@ -276,7 +276,7 @@ impl Link {
     }
 
     /// What was counted so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> LinkCounts {
         self.counts
     }
 
@@ -303,7 +303,7 @@ impl Link {
         (self.heard_at, self.said_at) = (now, now);
         (self.untold_bytes, self.tell_at) = (0, None);
         self.hello.clear();
-        let Settings { cluster, own, incarnation, frame_bytes_max, .. } = &self.settings;
+        let LinkSettings { cluster, own, incarnation, frame_bytes_max, .. } = &self.settings;
         // Both nodes say where they were before either hears it, so they draw the same conclusion.
         let hello = Hello {
             cluster,

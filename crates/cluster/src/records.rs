@@ -105,7 +105,7 @@ impl Places {
                 other.name != place.name && other.slot != place.slot && !other.has_shard_of(place)
             })
         };
-        let is_valid = places.len() <= SLOTS
+        let is_valid = places.len() <= SLOTS.into()
             && places.iter().all(Place::is_valid)
             && places.iter().enumerate().all(is_apart);
         is_valid.then_some(all)
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_full_cluster_has_no_place() {
         let all: Vec<Place> =
-            (0..SLOTS as u8).map(|slot| place(&slot.to_string(), slot, slot.into(), 1)).collect();
+            (0..SLOTS).map(|slot| place(&slot.to_string(), slot, slot.into(), 1)).collect();
         assert_eq!(place_for(&places(&all), "b", 1), None);
         assert!(place_for(&places(&all), "3", 1).is_some());
     }
@@ -246,7 +246,7 @@ mod tests {
         for bad in [
             place("c", 0, 9, 1),
             place("c", 2, 3, 1),
-            place("c", SLOTS as u8, 9, 1),
+            place("c", SLOTS, 9, 1),
             place("c", 2, 9, 0),
             place("c/d", 2, 9, 1),
             place("", 2, 9, 1),

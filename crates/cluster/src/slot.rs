@@ -1,9 +1,9 @@
-//! The places that nodes have in a cluster.
+//! The slots of a cluster's nodes.
 
 use serde::{Deserialize, Serialize};
 
 /// Nodes of a cluster at most: each has a connection with each.
-pub const SLOTS: usize = 16;
+pub const SLOTS: u8 = 16;
 
 /// The place of a node, from 0 to [`SLOTS`] less one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -11,14 +11,9 @@ pub const SLOTS: usize = 16;
 pub struct Slot(pub u8);
 
 impl Slot {
-    /// That of this number, if there is one.
-    pub const fn new(number: u8) -> Option<Self> {
-        if (number as usize) < SLOTS { Some(Self(number)) } else { None }
-    }
-
     /// Each of them.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..SLOTS as u8).map(Self)
+        (0..SLOTS).map(Self)
     }
 
     /// For lists with an entry per slot.
@@ -28,6 +23,6 @@ impl Slot {
 
     /// Whether there is such a place.
     pub(crate) fn is_one(self) -> bool {
-        self.index() < SLOTS
+        self.0 < SLOTS
     }
 }

@@ -35,7 +35,7 @@ impl Keys {
 pub(crate) struct View {
     pub(crate) keys: Keys,
     pub(crate) revision: Revision,
-    members: [Kept<Node>; SLOTS],
+    members: [Kept<Node>; SLOTS as usize],
     places: Kept<Places>,
     table: Kept<Table>,
     garbled: Vec<String>,
@@ -57,7 +57,7 @@ impl View {
         Self {
             keys: Keys::new(cluster),
             revision: Revision::NONE,
-            members: [const { Kept::NONE }; SLOTS],
+            members: [const { Kept::NONE }; SLOTS as usize],
             places: Kept { at: Revision::NONE, value: Some(Places::default()) },
             table: Kept::NONE,
             garbled: Vec::new(),

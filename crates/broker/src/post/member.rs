@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::ops::Range;
-use weir_cluster::{Link, Node, Place, Settings, Slot};
+use weir_cluster::{Link, LinkSettings, Node, Place, Slot};
 
 /// A node, as its record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(member: Member, settings: Settings) -> Self {
+    pub(super) fn new(member: Member, settings: LinkSettings) -> Self {
         Self { member, link: Link::new(settings), is_here: false, is_paused: false }
     }
 }

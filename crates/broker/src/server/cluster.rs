@@ -2,6 +2,7 @@
 
 use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
+use crate::config::Config;
 use crate::letter::Letter;
 use crate::post::{Gate, Post, PostSetup};
 use crate::stopper::{Asked, Stopper};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_carrier::tcp::{self, Tcp};
+use weir_cluster::LinkSettings;
 use weir_core::{Micros, Wall};
 use weir_reactor::{Mailbox, Waker, mailboxes, now_us};
 
@@ -58,7 +60,7 @@ impl PostOffice {
     /// them.
     pub(super) fn open(
         &self,
-        config: &ClusterConfig,
+        Config { cluster: config, limits, .. }: &Config,
         wakers: &[Waker],
         seated: Seated,
         asked: &Arc<Asked>,
@@ -74,6 +76,8 @@ impl PostOffice {
             incarnation: node.incarnation.0,
             shards: place.first_shard..place.first_shard + place.shards,
             wall: Wall(wall_now().0 as i64 - now_us() as i64),
+            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX
+                .max(limits.packet_bytes_max.saturating_mul(2)),
         };
         let (listener, tls) = (self.listener.try_clone()?, config.tls()?);
         let settings = tcp::Settings { own: place.slot, listener, tls };

@@ -1,7 +1,7 @@
 //! TLS between nodes: each shows a certificate of an authority that all trust, and takes nobody
 //! without one.
 
-use crate::port::Place;
+use crate::port::NodeAddress;
 use std::sync::Arc;
 use weir_transport::tls::{
     Certificates, Client, ClientAuth, ClientError, Identity, PrivateKey, Server, Setup, Version,
@@ -41,8 +41,8 @@ impl Tls {
     }
 
     /// Nothing if no certificate can be for its host.
-    pub(super) fn to_node(&self, place: &Place) -> Option<Transport> {
-        let (host, port) = (place.host.clone(), place.address.port());
+    pub(super) fn to_node(&self, at: &NodeAddress) -> Option<Transport> {
+        let (host, port) = (at.host.clone(), at.address.port());
         Route { host, port, tls: Some(self.client.clone()), path: None, seed: 0 }.transport()
     }
 }

@@ -1,5 +1,5 @@
 //! A connection where the carrier has none: Zenoh says of no put whether it came, and of no session
-//! that another node has lost it. The node at the higher place asks for one by a number, the other
+//! that another node has lost it. The node of the higher slot asks for one by a number, the other
 //! one says yes, and what bears another number counts for nothing.
 
 use crate::backoff::Backoff;

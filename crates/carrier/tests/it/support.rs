@@ -3,8 +3,8 @@
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use weir_carrier::{Carrier, Lost, Outlet, Place, Post};
-use weir_cluster::{Inbox, Link, Peer, Settings, Slot};
+use weir_carrier::{Carrier, Lost, NodeAddress, Outlet, Post};
+use weir_cluster::{Inbox, Link, LinkSettings, Peer, Slot};
 use weir_core::{Mail, Micros, ShardId, Wall};
 use weir_reactor::now_us;
 
@@ -25,21 +25,22 @@ impl Node {
             notes: BTreeMap::new(),
             downs: Vec::new(),
             renews: None,
+            pauses: None,
         };
         Self { carrier: Box::new(carrier), desk }
     }
 
-    pub(crate) fn join(&mut self, node: u8, place: Place) {
-        let settings = Settings {
+    pub(crate) fn join(&mut self, node: u8, at: NodeAddress) {
+        let settings = LinkSettings {
             cluster: "lab".into(),
             own: self.desk.own,
             peer: Slot(node),
             incarnation: self.desk.incarnation,
-            window_bytes: Settings::WINDOW_BYTES,
-            frame_bytes_max: Settings::FRAME_BYTES_MAX,
+            window_bytes: LinkSettings::WINDOW_BYTES,
+            frame_bytes_max: LinkSettings::FRAME_BYTES_MAX,
         };
         self.desk.links.insert(Slot(node), Link::new(settings));
-        self.carrier.join(Slot(node), place);
+        self.carrier.join(Slot(node), at);
     }
 
     pub(crate) fn turn(&mut self) {
@@ -70,6 +71,24 @@ pub(crate) fn until(nodes: &mut [&mut Node], mut is_done: impl FnMut(&[&mut Node
         nodes.iter_mut().for_each(|node| node.turn());
         assert!(begun.elapsed() < long, "what is awaited does not come");
     }
+}
+
+/// What comes of a node that is paused waits, and comes in its order later.
+pub(crate) fn check_pause(mut a: Node, mut b: Node) {
+    b.send(0, 1..=1, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 1);
+    a.desk.pauses = Some((Slot(1), true));
+    a.turn();
+    b.send(0, 2..=10, 10);
+    a.send(1, 1..=10, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
+    b.send(0, 11..=20, 10);
+    (0..20).for_each(|_| [&mut a, &mut b].into_iter().for_each(Node::turn));
+    assert_eq!(a.came(1), [1]);
+    a.desk.pauses = Some((Slot(1), false));
+    b.send(0, 21..=30, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 30);
+    assert_eq!(a.came(1), (1..=30).collect::<Vec<_>>());
 }
 
 /// What a node was told of another.
@@ -105,6 +124,8 @@ pub(crate) struct Desk {
     pub(crate) downs: Vec<(Slot, Lost)>,
     /// The connection with it is given up at the end of the turn.
     pub(crate) renews: Option<Slot>,
+    /// Whether that one is not to be heard from the end of the turn on.
+    pauses: Option<(Slot, bool)>,
 }
 
 impl Post for Desk {
@@ -130,6 +151,11 @@ impl Post for Desk {
         if let Some(node) = self.renews.take() {
             self.links.get_mut(&node).unwrap().disconnected();
             out.renew(node);
+        }
+        match self.pauses.take() {
+            Some((node, true)) => out.pause(node),
+            Some((node, false)) => out.resume(node),
+            None => {}
         }
         let now = Micros(now_us());
         for (node, link) in &mut self.links {

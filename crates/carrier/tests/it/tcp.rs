@@ -1,10 +1,10 @@
 //! Nodes over TCP on loopback.
 
-use crate::support::{Authority, Node, until};
+use crate::support::{Authority, Node, check_pause, until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use weir_carrier::tcp::{Settings, Tcp, Tls};
-use weir_carrier::{Lost, Place};
+use weir_carrier::{Lost, NodeAddress};
 use weir_cluster::Slot;
 use weir_reactor::Waker;
 
@@ -17,8 +17,8 @@ fn carrier(own: u8, listener: &TcpListener, tls: Option<Tls>) -> Tcp {
     Tcp::new(Settings { own: Slot(own), listener, tls }, Waker::new().unwrap()).unwrap()
 }
 
-fn place(address: SocketAddr) -> Place {
-    Place { address, host: "localhost".into() }
+fn at(address: SocketAddr) -> NodeAddress {
+    NodeAddress { address, host: "localhost".into() }
 }
 
 /// Nodes that know each other, and where they are.
@@ -28,7 +28,7 @@ fn nodes(count: u8, tls: impl Fn(u8) -> Option<Tls>) -> (Vec<Node>, Vec<SocketAd
     let node = |own: u8| {
         let mut node = Node::new(own, 1, carrier(own, &listeners[usize::from(own)], tls(own)));
         for other in (0..count).filter(|other| *other != own) {
-            node.join(other, place(addresses[usize::from(other)]));
+            node.join(other, at(addresses[usize::from(other)]));
         }
         node
     };
@@ -83,16 +83,22 @@ fn letters_come_once_and_in_order_however_often_connections_are_given_up() {
 }
 
 #[test]
+fn a_node_that_is_paused_is_heard_later() {
+    let ([a, b], _) = two(|_| None);
+    check_pause(a, b);
+}
+
+#[test]
 fn a_node_that_was_started_anew_is_found_again() {
     let ([mut a, mut b], [address, _]) = two(|_| None);
     a.send(1, 1..=10, 10);
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
     drop(b);
     until(&mut [&mut a], |nodes| !nodes[0].desk.downs.is_empty());
-    // The second one is at the higher place, so nobody has to know its address.
+    // The second one is of the higher slot, so nobody has to know its address.
     let listener = listener();
     let mut b = Node::new(1, 2, carrier(1, &listener, None));
-    b.join(0, place(address));
+    b.join(0, at(address));
     until(&mut [&mut a, &mut b], |nodes| nodes[0].desk.notes[&Slot(1)].ups == 2);
     assert_eq!(a.desk.notes[&Slot(1)].resets, 1);
     a.send(1, 11..=20, 10);
@@ -101,14 +107,14 @@ fn a_node_that_was_started_anew_is_found_again() {
 }
 
 #[test]
-fn strangers_are_cut_and_nobody_takes_the_place_of_a_lower_node() {
+fn strangers_are_cut() {
     let ([mut a, mut b], [address, _]) = two(|_| None);
     let mut told = Vec::new();
-    // Speaks something else; is said to be at a place that nobody has.
+    // Speaks something else; is said to be of a slot that nobody has.
     let mut stranger = TcpStream::connect(address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut unknown = Node::new(9, 1, carrier(9, &listener(), None));
-    unknown.join(0, place(address));
+    unknown.join(0, at(address));
     stranger.set_nonblocking(true).unwrap();
     a.send(1, 1..=10, 10);
     unknown.send(0, 1..=10, 10);
@@ -130,7 +136,7 @@ fn a_node_that_connects_again_is_heard_there() {
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 1);
     // The first one is still there, and says nothing any more.
     let mut second = Node::new(1, 2, carrier(1, &listener(), None));
-    second.join(0, place(address));
+    second.join(0, at(address));
     a.send(1, 2..=2, 10);
     until(&mut [&mut a, &mut second], |nodes| nodes[0].desk.notes[&Slot(1)].ups == 2);
     assert_eq!(a.desk.downs, [(Slot(1), Lost::Replaced)]);
@@ -166,8 +172,8 @@ fn a_node_with_another_authoritys_certificate_is_not_let_in() {
     });
     // A third one is let in, and so long the others have had time.
     let mut c = Node::new(2, 1, carrier(2, &listener(), Some(tls(&ours, &ours))));
-    c.join(0, place(address));
-    a.join(2, place(address));
+    c.join(0, at(address));
+    a.join(2, at(address));
     c.send(0, 1..=1, 10);
     b.send(0, 1..=1, 10);
     until(&mut [&mut a, &mut b, &mut c], |nodes| nodes[0].came(2).len() == 1);

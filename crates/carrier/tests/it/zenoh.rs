@@ -1,8 +1,8 @@
 //! Nodes over Zenoh on loopback.
 
-use crate::support::{Authority, Node, until};
+use crate::support::{Authority, Node, check_pause, until};
 use std::net::{SocketAddr, TcpListener};
-use weir_carrier::Place;
+use weir_carrier::NodeAddress;
 use weir_carrier::zenoh::{Settings, TlsFiles, Zenoh, ZenohError};
 use weir_cluster::Slot;
 use weir_reactor::Waker;
@@ -22,16 +22,16 @@ fn addresses<const N: usize>() -> [SocketAddr; N] {
     held.map(|listener| listener.local_addr().unwrap())
 }
 
-fn place(address: SocketAddr) -> Place {
-    Place { address, host: "localhost".into() }
+fn at(address: SocketAddr) -> NodeAddress {
+    NodeAddress { address, host: "localhost".into() }
 }
 
 #[test]
 fn letters_come_once_and_in_order_also_to_a_node_that_was_started_anew() {
     let [at_a, at_b] = addresses();
     let (mut a, mut b) = (node(0, 1, at_a), node(1, 1, at_b));
-    a.join(1, place(at_b));
-    b.join(0, place(at_a));
+    a.join(1, at(at_b));
+    b.join(0, at(at_a));
     a.send(1, 1..=1000, 1000);
     b.send(0, 1..=1000, 1000);
     until(&mut [&mut a, &mut b], |nodes| {
@@ -46,10 +46,19 @@ fn letters_come_once_and_in_order_also_to_a_node_that_was_started_anew() {
     drop(b);
     let [at_b] = addresses();
     let mut b = node(1, 2, at_b);
-    b.join(0, place(at_a));
+    b.join(0, at(at_a));
     until(&mut [&mut a, &mut b], |nodes| nodes[0].desk.notes[&Slot(1)].resets == 1);
     a.send(1, 2001..=2010, 10);
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
+}
+
+#[test]
+fn a_node_that_is_paused_is_heard_later() {
+    let [at_a, at_b] = addresses();
+    let (mut a, mut b) = (node(0, 1, at_a), node(1, 1, at_b));
+    a.join(1, at(at_b));
+    b.join(0, at(at_a));
+    check_pause(a, b);
 }
 
 #[test]
@@ -72,8 +81,8 @@ fn nodes_with_certificates_of_one_authority_talk_over_tls() {
     };
     let [at_a, at_b] = addresses();
     let (mut a, mut b) = (node(0, at_a), node(1, at_b));
-    a.join(1, place(at_b));
-    b.join(0, place(at_a));
+    a.join(1, at(at_b));
+    b.join(0, at(at_a));
     a.send(1, 1..=10, 1000);
     b.send(0, 1..=10, 1000);
     until(&mut [&mut a, &mut b], |nodes| {

@@ -224,7 +224,7 @@ fn whoever_is_not_expected_is_refused() {
         error
     };
     assert!(matches!(refused(link(2, 0, 30, WINDOW)), LinkError::OtherNode { .. }));
-    let settings = weir_cluster::Settings {
+    let settings = weir_cluster::LinkSettings {
         cluster: "elsewhere".into(),
         own: weir_cluster::Slot(1),
         peer: weir_cluster::Slot(0),

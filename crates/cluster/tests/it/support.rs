@@ -1,15 +1,15 @@
 //! Links of two nodes, and what they tell.
 
 use std::sync::Arc;
-use weir_cluster::{Inbox, Link, Peer, Pushed, Settings, Slot};
+use weir_cluster::{Inbox, Link, LinkSettings, Peer, Pushed, Slot};
 use weir_core::{Mail, Message, Micros, ShardId, Wall};
 use weir_wire::{PropertiesBuf, QoS};
 
 pub(crate) const WALL: Wall = Wall(0);
 
-/// A link of the node at place `own` to the one at `peer`.
+/// A link of the node of slot `own` to that of `peer`.
 pub(crate) fn link(own: u8, peer: u8, incarnation: u64, window_bytes: usize) -> Link {
-    Link::new(Settings {
+    Link::new(LinkSettings {
         cluster: "fuzz".into(),
         own: Slot(own),
         peer: Slot(peer),
