@@ -52,10 +52,6 @@ pub(crate) enum NodeNews {
     Joined(Range<u16>),
     /// It is not there any more.
     Lost(Range<u16>),
-    /// This one may not act any more: all connections end, and nobody is let in.
-    Fenced,
-    /// It may act again.
-    Unfenced,
 }
 
 #[derive(Debug)]

@@ -8,16 +8,19 @@
 
 mod delivery;
 mod gate;
+mod lease;
 mod member;
 
 use crate::cluster::Membership;
 use crate::letter::{Letter, NodeNews};
 use delivery::Delivery;
 pub(crate) use gate::Gate;
+pub(crate) use lease::Lease;
 use member::{Member, Peer};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_carrier::{Carrier, Lost, NodeAddress, Outlet};
@@ -60,9 +63,11 @@ pub(crate) struct Post {
     /// How many shards of other nodes have told each shard of this one all that they have.
     lists: Vec<usize>,
     gate: Gate,
+    /// Until when this node may act, for its shards.
+    lease: Arc<Lease>,
     /// It goes by the members as they were known once.
     has_followed: bool,
-    /// The shards have been told that this node may not act.
+    /// This node may not act.
     is_fenced: bool,
     /// Letters of shards may be there still.
     has_letters: bool,
@@ -74,8 +79,9 @@ impl Post {
         setup: PostSetup,
         mailbox: Mailbox<Letter>,
         membership: Membership,
-        gate: Gate,
+        (gate, lease): (Gate, Arc<Lease>),
     ) -> Self {
+        lease.set(membership.acts_until());
         Self {
             lists: vec![0; setup.shards.len()],
             setup,
@@ -83,6 +89,7 @@ impl Post {
             membership,
             peers: BTreeMap::new(),
             gate,
+            lease,
             has_followed: false,
             is_fenced: false,
             has_letters: false,
@@ -108,7 +115,8 @@ impl Post {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if self.has_letters || !self.mailbox.fall_asleep() {
+        let has_room = self.peers.values().all(|peer| peer.link.has_room());
+        if has_room && (self.has_letters || !self.mailbox.fall_asleep()) {
             return Some(Duration::ZERO);
         }
         let now = Micros(now_us());
@@ -121,13 +129,21 @@ impl Post {
     /// Goes by what is known of the members.
     fn follow(&mut self, carrier: &mut impl Carrier) {
         let events = self.membership.hear();
+        if !self.is_fenced {
+            self.lease.set(self.membership.acts_until());
+        }
         for event in &events {
             if let Event::Notice(notice) = event {
                 tracing::warn!("cluster: {notice}");
             }
         }
-        if events.is_empty() && self.has_followed && self.membership.may_act() != self.is_fenced {
-            return self.let_in();
+        let may_act = self.membership.may_act();
+        if events.is_empty() && self.has_followed && may_act != self.is_fenced {
+            // Nothing is new of the members.
+            if may_act {
+                self.let_in();
+            }
+            return;
         }
         self.has_followed = true;
         let seat = self.membership.seat().filter(|_| self.membership.may_act());
@@ -151,8 +167,8 @@ impl Post {
         }
         self.gate.open();
         if std::mem::take(&mut self.is_fenced) {
+            self.lease.set(self.membership.acts_until());
             tracing::info!("this node is a member of its cluster again");
-            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Unfenced);
         }
     }
 
@@ -160,7 +176,8 @@ impl Post {
     fn fence(&mut self, carrier: &mut impl Carrier) {
         if !std::mem::replace(&mut self.is_fenced, true) {
             tracing::error!("this node has lost the cluster: it ends its connections");
-            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Fenced);
+            self.lease.set(None);
+            self.gate.wake();
         }
         let all: Vec<Slot> = self.peers.keys().copied().collect();
         all.into_iter().for_each(|slot| self.lose(slot, carrier));

@@ -366,6 +366,7 @@ impl Server {
             own: ShardId(own),
             node,
             is_fenced: false,
+            lease: self.post.as_ref().map(|post| Arc::clone(&post.lease)),
             admission: Arc::clone(&self.admission),
             memory: Memory::new(Arc::clone(&mesh.ceiling)),
             auth,

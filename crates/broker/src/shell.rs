@@ -23,6 +23,7 @@ use crate::letter::Letter;
 use crate::listener::Doors;
 use crate::log::{Known, Log};
 use crate::memory::Memory;
+use crate::post::Lease;
 use crate::reload::ReloadsSeen;
 use crate::sys::Events;
 use crate::trace::TraceCounts;
@@ -86,6 +87,8 @@ pub(crate) struct Guard {
     pub(crate) node: Node,
     /// The node has lost its cluster: nobody is let in.
     pub(crate) is_fenced: bool,
+    /// Until when the node may act, where there are others.
+    pub(crate) lease: Option<Arc<Lease>>,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) memory: Memory,
     pub(crate) auth: Authenticator,
@@ -482,6 +485,9 @@ impl Sink for Output<'_> {
 impl Handler for Shell {
     fn turn_begin(&mut self, io: &mut Io) {
         self.mailbox.wake_up();
+        if self.guard.lease.is_some() {
+            self.look_at_lease(io);
+        }
         self.guard.memory.took(io.take_undecoded());
         self.watch_memory(io);
         self.guard.log.sum_up(Micros(io.now_us()));

@@ -212,9 +212,14 @@ impl Membership {
         self.members.poll_timeout()
     }
 
-    /// Whether this node may act.
+    /// Until when this node may act, if it may.
+    pub(crate) fn acts_until(&self) -> Option<Micros> {
+        self.members.acts_until()
+    }
+
+    /// Whether it may.
     pub(crate) fn may_act(&self) -> bool {
-        self.members.acts_until().is_some_and(|until| now_us() < until.0)
+        self.acts_until().is_some_and(|until| now_us() < until.0)
     }
 
     /// This node, while it has its place.

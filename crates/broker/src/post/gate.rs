@@ -18,6 +18,11 @@ impl Gate {
         Self { asked, stopper, opened, is_open: false }
     }
 
+    /// Has every shard look at the lease.
+    pub(super) fn wake(&self) {
+        self.stopper.wake();
+    }
+
     pub(super) fn open(&mut self) {
         if std::mem::replace(&mut self.is_open, true) {
             return;

@@ -4,7 +4,7 @@ use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
 use crate::letter::Letter;
-use crate::post::{Gate, Post, PostSetup};
+use crate::post::{Gate, Lease, Post, PostSetup};
 use crate::stopper::{Asked, Stopper};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(crate) struct PostToBe {
 pub(super) struct PostOffice {
     listener: TcpListener,
     waker: Waker,
+    /// What the shards look at.
+    pub(super) lease: Arc<Lease>,
 }
 
 /// Microseconds since 1970.
@@ -44,7 +46,7 @@ impl PostOffice {
             place: format!("{} for other nodes (cluster.listen)", config.listen),
             hint: error.to_string(),
         })?;
-        Ok(Some(Self { listener, waker: Waker::new()? }))
+        Ok(Some(Self { listener, waker: Waker::new()?, lease: Arc::default() }))
     }
 
     /// Waits for a place.
@@ -83,7 +85,7 @@ impl PostOffice {
         let settings = tcp::Settings { own: place.slot, listener, tls };
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
         let gate = Gate::new(Arc::clone(asked), stopper, ready::announce);
-        let post = Post::new(setup, own, membership, gate);
+        let post = Post::new(setup, own, membership, (gate, Arc::clone(&self.lease)));
         Ok((mailboxes, PostToBe { post, settings, waker: self.waker.clone() }))
     }
 }

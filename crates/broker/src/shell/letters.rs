@@ -33,6 +33,17 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Ends all connections if the node may not act any more.
+    pub(super) fn look_at_lease(&mut self, io: &mut Io) {
+        let is_over = self.guard.lease.as_ref().is_some_and(|lease| lease.is_over(io.now_us()));
+        let was_over = std::mem::replace(&mut self.guard.is_fenced, is_over);
+        if is_over && !was_over {
+            self.stop(io);
+        }
+    }
+}
+
 impl Output<'_> {
     fn read(
         &mut self,
@@ -101,11 +112,6 @@ impl Output<'_> {
                 shard.node_lost(node, now, self);
                 self.say_lists(shard);
             }
-            NodeNews::Fenced => {
-                self.guard.is_fenced = true;
-                shard.stop(now, self);
-            }
-            NodeNews::Unfenced => self.guard.is_fenced = false,
         }
     }
 

@@ -93,7 +93,8 @@ impl World {
 
     /// A shard of the client's node, to whose listener it connects.
     pub(super) fn shard_for(&mut self, ClientNo(client): ClientNo) -> usize {
-        let shards = usize::from(self.size.shards);
+        // A start after a crash may have made another number of shards.
+        let shards = self.shards.len() / usize::from(self.size.nodes);
         let node = client % usize::from(self.size.nodes);
         node * shards + self.chance.below(shards)
     }

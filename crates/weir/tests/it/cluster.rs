@@ -2,6 +2,7 @@
 //! is served as by one broker.
 
 use crate::support::blocking::Blocking;
+use crate::support::certificates::Authority;
 use crate::support::live::{free, is_served, left, offer};
 use crate::support::mqtt::Peer;
 use crate::support::{Broker, tool};
@@ -45,10 +46,15 @@ impl Etcd {
 
     /// The configuration file of a node.
     fn node(&self, name: &str) -> String {
+        self.node_with(name, "")
+    }
+
+    /// With more at its end.
+    fn node_with(&self, name: &str, more: &str) -> String {
         let path = self.folder.path().join(format!("{name}.toml"));
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nshards = 2\n[cluster]\nnode = \"{name}\"\n\
-             etcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n",
+             etcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n{more}",
             self.port,
             free(),
         );
@@ -165,6 +171,39 @@ fn a_node_that_is_killed_is_forgotten_and_comes_back() {
     publisher.publish("u", "back", Some(1), false);
     assert_eq!(publisher.acknowledged(), 1);
     assert_eq!(here.message().payload, "back");
+}
+
+#[test]
+fn a_node_that_was_stopped_for_longer_than_its_lease_ends_its_connections_before_it_goes_on() {
+    let Some((_etcd, mut nodes)) = cluster(&["a", "b"]) else { return };
+    let (mut client, _) = offer(&nodes[1].address, "client", None);
+    nodes[1].signal(Signal::STOP);
+    nodes[0].says("a node is lost node=\"b\"");
+    nodes[1].signal(Signal::CONT);
+    assert_eq!(left(&mut client), Some(ReasonCode::ServerShuttingDown));
+    nodes[1].says("this node is a member of its cluster again");
+    let (mut client, _) = offer(&nodes[1].address, "client", None);
+    assert!(is_served(&mut client));
+}
+
+#[test]
+fn nodes_that_show_certificates_of_one_authority_are_a_cluster() {
+    let Some(etcd) = Etcd::start() else { return };
+    let folder = etcd.folder.path();
+    let authority = Authority::new("nodes", folder);
+    let tls = |name: &str| {
+        let pair = authority.named(name, &["127.0.0.1"]);
+        let (certificate, key) = (pair.certificate, pair.key);
+        let ca = authority.file();
+        format!("[cluster.tls]\ncertificate = {certificate:?}\nkey = {key:?}\nca = {ca:?}\n")
+    };
+    let nodes = ["a", "b"].map(|name| broker(etcd.node_with(name, &tls(name))));
+    let mut subscriber = Peer::client(&nodes[0].address, "sub");
+    subscriber.subscribe("t", QoS::AtLeastOnce);
+    let mut publisher = Peer::client(&nodes[1].address, "pub");
+    publisher.publish("t", "over TLS", Some(1), false);
+    assert_eq!(publisher.acknowledged(), 1);
+    assert_eq!(subscriber.message().payload, "over TLS");
 }
 
 #[test]
