@@ -1,5 +1,6 @@
 //! Until when a node may act, by its own clock. Each of its threads looks at the beginning of a
-//! turn, before anything leaves: one that was stopped for long does not go by what it was told then.
+//! turn, before anything leaves: one that was stopped for long does not go by what it was told
+//! then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_core::Micros;
