@@ -6,7 +6,7 @@
 //! the core is told how far all is safe. Nothing here waits for the disk, except at the start and
 //! at the end.
 
-mod clock;
+pub(crate) mod clock;
 mod config;
 mod flusher;
 mod gap;

@@ -115,8 +115,7 @@ impl Post {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let has_room = self.peers.values().all(|peer| peer.link.has_room());
-        if has_room && (self.has_letters || !self.mailbox.fall_asleep()) {
+        if self.has_room() && (self.has_letters || !self.mailbox.fall_asleep()) {
             return Some(Duration::ZERO);
         }
         let now = Micros(now_us());
@@ -146,7 +145,7 @@ impl Post {
             return;
         }
         self.has_followed = true;
-        let seat = self.membership.seat().filter(|_| self.membership.may_act());
+        let seat = self.membership.seat().filter(|_| may_act);
         let Some(incarnation) = seat.map(|seat| seat.incarnation.0) else {
             return self.fence(carrier);
         };
@@ -216,8 +215,7 @@ impl Post {
 
     /// Gives letters of shards to the links.
     fn take_letters(&mut self) {
-        let has_room = self.peers.values().all(|peer| peer.link.has_room());
-        if !has_room || !self.mailbox.look(LETTERS_MAX) {
+        if !self.has_room() || !self.mailbox.look(LETTERS_MAX) {
             self.has_letters = false;
             return;
         }
@@ -230,7 +228,11 @@ impl Post {
             Letter::Lists(count) => lists[from] = count,
             _ => {}
         });
-        self.is_posted &= has_room;
+    }
+
+    /// Whether all links have.
+    fn has_room(&self) -> bool {
+        self.peers.values().all(|peer| peer.link.has_room())
     }
 }
 

@@ -14,6 +14,7 @@ use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
+use crate::journal::clock::wall_now;
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::keeper::Keeper;
 use crate::letter::Letter;
@@ -33,7 +34,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use weir_access::Lasting;
 use weir_bridge::Bridges;
@@ -227,11 +227,11 @@ impl Server {
         let (workers, shards, (way, mesh), _store) = self.workers(control.is_some())?;
         drop(doorman);
         let stopper = self.stopper();
+        // Until all that it waits for is known.
+        self.asked.shut();
         self.start_bridges(way, &stopper)?;
         let post = self.post_to_be.take().map(|post| cluster::start(post, &stopper)).transpose()?;
-        if self.asked.is_open() {
-            ready::announce();
-        }
+        ready::open(&self.asked, &stopper);
         // It answers until this is over.
         let _control =
             control.zip(shards).map(|(control, shards)| control.start(shards)).transpose()?;
@@ -264,13 +264,7 @@ impl Server {
         let Some(way) = way else { return Ok(()) };
         self.asked.shut();
         let (asked, stopper) = (Arc::clone(&self.asked), stopper.clone());
-        let open = move || {
-            let is_open = asked.open();
-            stopper.wake();
-            if is_open && !asked.stop.load(Ordering::Acquire) {
-                ready::announce();
-            }
-        };
+        let open = move || ready::open(&asked, &stopper);
         let mut bridges = Bridges::new(Arc::new(way), self.asked.bridges.clone());
         bridges.set(std::mem::take(&mut self.bridges), open)?;
         self.reloader.running().threads.bridges = Some(bridges);
@@ -404,7 +398,7 @@ impl Server {
     ) -> Shard {
         let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
         if is_clustered {
-            shard.set_clustered(cluster::wall_now().0);
+            shard.set_clustered(wall_now().0);
         }
         shard.set_conditions(Box::<Conditions>::default());
         if self.config.auth.knows_users() {

@@ -20,7 +20,8 @@ pub use agreement::{Ask, Cas, Change, Failure, LeaseId, Record, Revision, Said, 
 pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
 pub use link::{Inbox, Link, LinkCounts, LinkError, LinkSettings, Peer, Pushed};
 pub use members::{
-    BadSettings, Counts, Event, Members, MembersSettings, MembersSink, NotForgotten, Notice, Times,
+    BadSettings, Collected, Counts, Event, Members, MembersSettings, MembersSink, NotForgotten,
+    Notice, Times,
 };
 pub use memory::{Asker, Heard, Store};
 pub use records::{Incarnation, Node, Place};

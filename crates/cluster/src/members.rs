@@ -14,7 +14,7 @@ mod event;
 mod settings;
 mod writing;
 
-pub use event::{Counts, Event, MembersSink, NotForgotten, Notice};
+pub use event::{Collected, Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
 use crate::agreement::{Ask, Cas, Failure, LeaseId, Revision, Said, Ticket};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Event, Failure, Members, MembersSettings, MembersSink, Node, Revision,
+    Ask, BadSettings, Cas, Collected, Event, Failure, Members, MembersSettings, Node, Revision,
     Said, Ticket, Times,
 };
 use weir_core::{Mail, Micros};
@@ -60,26 +60,6 @@ pub(crate) struct Membership {
     etcd: Etcd,
 }
 
-/// Where a membership's questions and events go.
-struct Desk<'a> {
-    etcd: &'a Etcd,
-    events: Vec<Event>,
-    /// What could not be asked.
-    unasked: Vec<Ticket>,
-}
-
-impl MembersSink for Desk<'_> {
-    fn ask(&mut self, ticket: Ticket, ask: Ask) {
-        if self.etcd.ask(ticket, ask).is_err() {
-            self.unasked.push(ticket);
-        }
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.events.push(event);
-    }
-}
-
 /// A membership that has begun.
 pub(crate) struct Seated {
     pub(crate) membership: Membership,
@@ -105,13 +85,8 @@ impl Membership {
             letters_min: Mail::VERSION.into(),
             times: Times::default(),
         };
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| StartError::System(error.into()))?;
-        let [seed, proposal] = [0, 8].map(|at| {
-            let part = random[at..at + 8].try_into().unwrap_or_default();
-            u64::from_be_bytes(part)
-        });
-        let members = Members::new(settings, seed)?;
+        let random = || getrandom::u64().map_err(|error| StartError::System(error.into()));
+        let (members, proposal) = (Members::new(settings, random()?)?, random()?);
         let (bell, rings) = sync_channel(1);
         let wake = move || {
             let _ = bell.try_send(());
@@ -178,7 +153,7 @@ impl Membership {
             }
         }
         if self.members.poll_timeout().is_some_and(|due| due.0 <= now_us()) {
-            self.act(&mut all, |members, now, desk| members.handle_timeout(now, desk));
+            self.act(&mut all, Members::handle_timeout);
         }
         all
     }
@@ -187,24 +162,29 @@ impl Membership {
     fn act(
         &mut self,
         all: &mut Vec<Event>,
-        call: impl FnOnce(&mut Members, Micros, &mut Desk<'_>),
+        call: impl FnOnce(&mut Members, Micros, &mut Collected),
     ) {
         let Self { members, etcd } = self;
-        let mut desk = Desk { etcd, events: Vec::new(), unasked: Vec::new() };
-        call(members, Micros(now_us()), &mut desk);
-        // Nothing is asked again at once because of it.
-        for ticket in std::mem::take(&mut desk.unasked) {
-            let said = Said::Failed(Failure::Unavailable);
-            members.handle(ticket, said, Micros(now_us()), &mut desk);
-        }
-        let events = std::mem::take(&mut desk.events);
-        for event in &events {
-            // Nothing is done for partitions of client identifiers yet.
-            if let Event::Release { number, .. } = event {
-                members.released(*number, Micros(now_us()), &mut desk);
+        let mut done = Collected::default();
+        call(members, Micros(now_us()), &mut done);
+        while !(done.asks.is_empty() && done.events.is_empty()) {
+            let Collected { asks, events } = std::mem::take(&mut done);
+            for (ticket, ask) in asks {
+                if etcd.ask(ticket, ask).is_err() {
+                    // It rests before it asks again.
+                    let said = Said::Failed(Failure::Unavailable);
+                    members.handle(ticket, said, Micros(now_us()), &mut done);
+                }
+            }
+            for event in events {
+                // Nothing is done for partitions of client identifiers yet.
+                if let Event::Release { number, .. } = event {
+                    members.released(number, Micros(now_us()), &mut done);
+                } else {
+                    all.push(event);
+                }
             }
         }
-        all.extend(events.into_iter().chain(desk.events));
     }
 
     /// When [`Membership::hear`] is due, if nothing is said.
@@ -235,7 +215,7 @@ impl Membership {
 
     /// Gives its place back, so that the others do not wait for it.
     pub(crate) fn leave(&mut self) {
-        self.act(&mut Vec::new(), |members, now, desk| members.leave(now, desk));
+        self.act(&mut Vec::new(), Members::leave);
     }
 
     pub(crate) fn has_left(&self) -> bool {

@@ -7,12 +7,12 @@ use weir_core::{Micros, Wall};
 pub(super) const WALL: Wall = Wall(0);
 
 /// Microseconds since 1970.
-pub(super) fn wall_now() -> Micros {
+pub(crate) fn wall_now() -> Micros {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Micros(wall.as_micros() as u64)
 }
 
 /// From the clock of the reactors to the one on the wall.
-pub(super) fn wall(now: Micros) -> Wall {
+pub(crate) fn wall(now: Micros) -> Wall {
     Wall(wall_now().0 as i64 - now.0 as i64)
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 pub(crate) struct Gate {
     asked: Arc<Asked>,
     stopper: Stopper,
-    /// What is done if nothing else is waited for.
-    opened: fn(),
+    /// What opens it.
+    open: fn(&Asked, &Stopper),
     is_open: bool,
 }
 
 impl Gate {
     /// It is shut.
-    pub(crate) fn new(asked: Arc<Asked>, stopper: Stopper, opened: fn()) -> Self {
+    pub(crate) fn new(asked: Arc<Asked>, stopper: Stopper, open: fn(&Asked, &Stopper)) -> Self {
         asked.shut();
-        Self { asked, stopper, opened, is_open: false }
+        Self { asked, stopper, open, is_open: false }
     }
 
     /// Has every shard look at the lease.
@@ -24,12 +24,8 @@ impl Gate {
     }
 
     pub(super) fn open(&mut self) {
-        if std::mem::replace(&mut self.is_open, true) {
-            return;
+        if !std::mem::replace(&mut self.is_open, true) {
+            (self.open)(&self.asked, &self.stopper);
         }
-        if self.asked.open() {
-            (self.opened)();
-        }
-        self.stopper.wake();
     }
 }

@@ -3,6 +3,7 @@
 use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
+use crate::journal::clock::wall;
 use crate::letter::Letter;
 use crate::post::{Gate, Lease, Post, PostSetup};
 use crate::stopper::{Asked, Stopper};
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use weir_carrier::tcp::{self, Tcp};
 use weir_cluster::LinkSettings;
-use weir_core::{Micros, Wall};
+use weir_core::Micros;
 use weir_reactor::{Mailbox, Waker, mailboxes, now_us};
 
 /// The post, and what its carrier is made of on its thread.
@@ -28,12 +29,6 @@ pub(super) struct PostOffice {
     waker: Waker,
     /// What the shards look at.
     pub(super) lease: Arc<Lease>,
-}
-
-/// Microseconds since 1970.
-pub(super) fn wall_now() -> Micros {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Micros(now.map_or(0, |now| now.as_micros() as u64))
 }
 
 impl PostOffice {
@@ -77,14 +72,14 @@ impl PostOffice {
             own: place.slot,
             incarnation: node.incarnation.0,
             shards: place.first_shard..place.first_shard + place.shards,
-            wall: Wall(wall_now().0 as i64 - now_us() as i64),
+            wall: wall(Micros(now_us())),
             frame_bytes_max: LinkSettings::FRAME_BYTES_MAX
                 .max(limits.packet_bytes_max.saturating_mul(2)),
         };
         let (listener, tls) = (self.listener.try_clone()?, config.tls()?);
         let settings = tcp::Settings { own: place.slot, listener, tls };
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
-        let gate = Gate::new(Arc::clone(asked), stopper, ready::announce);
+        let gate = Gate::new(Arc::clone(asked), stopper, ready::open);
         let post = Post::new(setup, own, membership, (gate, Arc::clone(&self.lease)));
         Ok((mailboxes, PostToBe { post, settings, waker: self.waker.clone() }))
     }

@@ -1,16 +1,27 @@
 //! What the broker says to whoever started it: that it serves, by a line of the log, and what
 //! systemd's `Type=notify` has.
 
+use crate::stopper::{Asked, Stopper};
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::Ordering;
 
 /// The socket that systemd listens on.
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-pub(super) fn announce() {
+/// One of those that the broker waits for is there. With the last, it serves.
+pub(crate) fn open(asked: &Asked, stopper: &Stopper) {
+    let is_open = asked.open();
+    stopper.wake();
+    if is_open && !asked.stop.load(Ordering::Acquire) {
+        announce();
+    }
+}
+
+fn announce() {
     tracing::info!("ready");
     tell("READY=1");
 }

@@ -14,6 +14,25 @@ pub trait MembersSink {
     fn tell(&mut self, event: Event);
 }
 
+/// All of it, for whoever looks at it afterwards.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What was asked.
+    pub asks: Vec<(Ticket, Ask)>,
+    /// What was told.
+    pub events: Vec<Event>,
+}
+
+impl MembersSink for Collected {
+    fn ask(&mut self, ticket: Ticket, ask: Ask) {
+        self.asks.push((ticket, ask));
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
 /// Something has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -16,22 +16,6 @@ struct Desk {
     asks: VecDeque<(usize, Ticket, Ask)>,
 }
 
-#[derive(Default)]
-struct Sink {
-    asks: Vec<(Ticket, Ask)>,
-    events: Vec<Event>,
-}
-
-impl MembersSink for Sink {
-    fn ask(&mut self, ticket: Ticket, ask: Ask) {
-        self.asks.push((ticket, ask));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.events.push(event);
-    }
-}
-
 fn settings(name: &str) -> MembersSettings {
     MembersSettings {
         cluster: "c".into(),
@@ -74,8 +58,12 @@ impl Desk {
         at
     }
 
-    fn with<T>(&mut self, at: usize, act: impl FnOnce(&mut Members, Micros, &mut Sink) -> T) -> T {
-        let mut sink = Sink::default();
+    fn with<T>(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Members, Micros, &mut Collected) -> T,
+    ) -> T {
+        let mut sink = Collected::default();
         let result = act(&mut self.nodes[at], self.now, &mut sink);
         let mut told = 0;
         while let Some(event) = sink.events.get(told).cloned() {
@@ -216,8 +204,8 @@ fn a_partition_goes_only_when_its_home_has_released_it() {
     // A node that does not say that it has released anything.
     nodes.nodes.push(Members::new(settings("b"), 9).unwrap());
     nodes.events.push(Vec::new());
-    let mut sink = Sink::default();
-    let release = |sink: &Sink| {
+    let mut sink = Collected::default();
+    let release = |sink: &Collected| {
         sink.events.iter().find_map(|event| match event {
             Event::Release { number, partitions } => Some((*number, *partitions)),
             _ => None,
@@ -230,7 +218,7 @@ fn a_partition_goes_only_when_its_home_has_released_it() {
         for Heard { to: Asker(to), ticket, said } in
             nodes.store.ask(Asker(at as u16), ticket, ask, nodes.now)
         {
-            let mut sink = Sink::default();
+            let mut sink = Collected::default();
             nodes.nodes[usize::from(to)].handle(ticket, said, nodes.now, &mut sink);
             released = released.or(release(&sink));
             let asks = sink.asks.into_iter();

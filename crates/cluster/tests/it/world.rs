@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weir_chance::Chance;
 use weir_cluster::{
-    Ask, Asker, Cas, Change, Event, Failure, Heard, Members, MembersSettings, MembersSink, Node,
+    Ask, Asker, Cas, Change, Collected, Event, Failure, Heard, Members, MembersSettings, Node,
     Place, Revision, Said, Store, Ticket, Times,
 };
 use weir_core::{Micros, Partition};
@@ -66,22 +66,6 @@ struct Host {
     timer_at: u64,
     turn: u64,
     to_release: Option<u64>,
-}
-
-#[derive(Default)]
-struct Sink {
-    asks: Vec<(Ticket, Ask)>,
-    events: Vec<Event>,
-}
-
-impl MembersSink for Sink {
-    fn ask(&mut self, ticket: Ticket, ask: Ask) {
-        self.asks.push((ticket, ask));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.events.push(event);
-    }
 }
 
 pub(crate) struct World {
@@ -224,10 +208,10 @@ impl World {
     }
 
     /// Has a host's node do something, and takes what it asks and tells.
-    fn with(&mut self, at: usize, act: impl FnOnce(&mut Members, Micros, &mut Sink)) {
+    fn with(&mut self, at: usize, act: impl FnOnce(&mut Members, Micros, &mut Collected)) {
         let now = self.hosts[at].clock(self.now);
         let Some(members) = &mut self.hosts[at].members else { return };
-        let mut sink = Sink::default();
+        let mut sink = Collected::default();
         act(members, now, &mut sink);
         let is_release = |event: &Event| match event {
             Event::Release { number, .. } => Some(*number),

@@ -84,12 +84,15 @@ impl Shard {
         is_awaited: bool,
         sink: &mut impl Sink,
     ) -> Result<(), NotRetained> {
-        let kept = Arc::clone(&message);
+        let is_told = self.log.is_on() || self.retained.is_clustered();
+        let kept = is_told.then(|| Arc::clone(&message));
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
         let is_changed = result?;
-        self.log_kept(&kept, is_changed, sink);
-        self.copy_elsewhere(&kept, is_awaited, sink);
+        if let Some(kept) = kept {
+            self.log_kept(&kept, is_changed, sink);
+            self.copy_elsewhere(&kept, is_awaited, sink);
+        }
         Ok(())
     }
 

@@ -3,9 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_cluster::{
-    Ask, Event, Failure, Members, MembersSettings, MembersSink, Said, Ticket, Times,
-};
+use weir_cluster::{Collected, Event, Failure, Members, MembersSettings, Said, Times};
 use weir_core::{Micros, Partition};
 use weir_etcd::{Etcd, EtcdSettings};
 
@@ -82,23 +80,6 @@ struct Run {
     started: Instant,
 }
 
-/// What a node asks and tells in one go.
-#[derive(Default)]
-struct Sink {
-    asks: Vec<(Ticket, Ask)>,
-    events: Vec<Event>,
-}
-
-impl MembersSink for Sink {
-    fn ask(&mut self, ticket: Ticket, ask: Ask) {
-        self.asks.push((ticket, ask));
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.events.push(event);
-    }
-}
-
 impl Run {
     fn new(name: &str, etcd: Etcd, tell: Sender<State>) -> Self {
         let settings = MembersSettings {
@@ -118,13 +99,13 @@ impl Run {
     }
 
     fn run(mut self, orders: &Receiver<Order>) {
-        let mut sink = Sink::default();
+        let mut sink = Collected::default();
         self.members.handle_timeout(self.now(), &mut sink);
         self.pass_on(sink);
         while !self.members.has_left() {
             let due = self.members.poll_timeout().map_or(u64::MAX, |at| at.0);
             let rest = Duration::from_micros(due.saturating_sub(self.now().0).min(1_000_000));
-            let mut sink = Sink::default();
+            let mut sink = Collected::default();
             match orders.recv_timeout(rest) {
                 Ok(Order::Wake) => {
                     while let Some((ticket, said)) = self.etcd.said() {
@@ -149,9 +130,9 @@ impl Run {
     }
 
     /// Says whether anybody still looks.
-    fn pass_on(&mut self, mut sink: Sink) -> bool {
+    fn pass_on(&mut self, mut sink: Collected) -> bool {
         while !sink.asks.is_empty() || !sink.events.is_empty() {
-            let mut next = Sink::default();
+            let mut next = Collected::default();
             for (ticket, ask) in sink.asks {
                 if self.etcd.ask(ticket, ask).is_err() {
                     let said = Said::Failed(Failure::Unavailable);
