@@ -14,7 +14,7 @@ use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
-use crate::journal::clock::wall_now;
+use crate::journal::clock::{wall, wall_now};
 use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::keeper::Keeper;
 use crate::letter::Letter;
@@ -398,7 +398,7 @@ impl Server {
     ) -> Shard {
         let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
         if is_clustered {
-            shard.set_clustered(wall_now().0);
+            shard.set_clustered(wall_now().0, wall(weir_core::Micros(weir_reactor::now_us())));
         }
         shard.set_conditions(Box::<Conditions>::default());
         if self.config.auth.knows_users() {

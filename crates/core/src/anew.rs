@@ -66,7 +66,15 @@ impl<U: Iterator<Item = PacketId>> SessionAnew<'_, U> {
         named: &mut Renamed,
         log: &mut impl FnMut(&Record<'_>) -> Lsn,
     ) -> (Lsn, u64) {
-        let Self { client_id, expiry_s, will, deadlines, subscriptions, unreleased, window } = self;
+        let window = self.window;
+        let (session, mut bytes) = self.tell_state(named, log);
+        bytes += waiting(session, window, named, log);
+        (session, bytes)
+    }
+
+    /// Tells who it is, and to what it is subscribed.
+    pub(crate) fn tell_head(self, log: &mut impl FnMut(&Record<'_>) -> Lsn) -> Lsn {
+        let Self { client_id, expiry_s, will, deadlines, subscriptions, .. } = self;
         let (session, will) = (Lsn::NONE, will.map(Will::record));
         let session = log(&Record::Session { session, client_id, expiry_s, will });
         if let Some((expires_at, will_at)) = deadlines {
@@ -77,14 +85,35 @@ impl<U: Iterator<Item = PacketId>> SessionAnew<'_, U> {
             let subscription_id = *subscription_id;
             log(&Record::Subscribed { session, name, condition, options, subscription_id });
         }
+        session
+    }
+
+    /// Tells all but what waits; returns as [`SessionAnew::tell`] does.
+    pub(crate) fn tell_state(
+        self,
+        named: &mut Renamed,
+        log: &mut impl FnMut(&Record<'_>) -> Lsn,
+    ) -> (Lsn, u64) {
+        let Self { client_id, expiry_s, will, deadlines, subscriptions, unreleased, window } = self;
+        let none = std::iter::empty::<PacketId>();
+        let head = SessionAnew {
+            client_id,
+            expiry_s,
+            will,
+            deadlines,
+            subscriptions,
+            unreleased: none,
+            window,
+        };
+        let session = head.tell_head(log);
         for packet_id in unreleased {
             log(&Record::Noted { session, packet_id });
         }
-        (session, deliveries(session, window, named, log))
+        (session, in_flight(session, window, named, log))
     }
 }
 
-fn deliveries(
+fn in_flight(
     session: Lsn,
     window: &Window,
     named: &mut Renamed,
@@ -103,6 +132,16 @@ fn deliveries(
         log(&Record::Received { session, packet_id });
         log(&Record::Done { session, packet_id });
     }
+    bytes
+}
+
+fn waiting(
+    session: Lsn,
+    window: &Window,
+    named: &mut Renamed,
+    log: &mut impl FnMut(&Record<'_>) -> Lsn,
+) -> u64 {
+    let mut bytes = 0;
     let queue = window.queue();
     for delivery in queue.iter().flat_map(|queue| &queue.deliveries) {
         bytes += queued(session, delivery, None, named, log);

@@ -5,7 +5,8 @@
 //! [`Ticket`], so that what comes late is never taken for what somebody else waits for. The answers
 //! of one connection leave in the order of its requests; what need not wait goes behind what does.
 
-use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::claims::{Asking, Way};
+use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::NotRetained;
 use crate::message::Message;
 use crate::outbox::Letters;
@@ -80,6 +81,18 @@ pub(crate) enum Reply {
     },
     /// What the authentication port says; no packet has its place for it.
     Verdict,
+    /// A client that is let in once no other node has its session.
+    Claim(Box<Asking>),
+    /// Those that a session goes between are told that it does.
+    Switched {
+        to: ShardId,
+        way: Way,
+    },
+    /// A shard that has handed a session over is told that it may forget it.
+    Taken {
+        from: ShardId,
+        claim: Claim,
+    },
 }
 
 /// A PUBACK or PUBREC to be.
@@ -302,6 +315,12 @@ impl Answers {
                 if (ack.is_to_note || ack.reason.is_error())
                     && (ack.session, ack.packet_id) == (session, packet_id))
         })
+    }
+
+    /// Whether a PUBREC of the session waits that nobody is there for.
+    pub(crate) fn has_unseen(&self, session: SessionKey) -> bool {
+        let mut all = self.unseen.range((session, u16::MIN)..=(session, u16::MAX));
+        all.next().is_some()
     }
 
     /// The connection is gone that an acknowledgement waits for others for.

@@ -208,6 +208,11 @@ impl Clients {
         }
     }
 
+    /// Identifiers are assigned from this one on.
+    pub(crate) fn begin_assigned(&mut self, number: u64) {
+        self.assigned = number;
+    }
+
     /// No key's number is as large.
     pub(crate) fn end(&self) -> usize {
         self.sessions.end()

@@ -70,6 +70,16 @@ pub struct Version {
     pub node: u16,
 }
 
+/// Which of all claims to a client's session it is: higher than those that were made before it, as
+/// far as whoever made it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Claim(pub u64);
+
+impl Claim {
+    /// Lower than any.
+    pub const NONE: Self = Self(0);
+}
+
 /// The place of a record in the log of a shard. It grows from record to record and is never used
 /// twice, so that it also names what the record says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,6 +6,8 @@
 //! [`Mail::VERSION`]: a node of the next one may add kinds, and sends none that its peer does not
 //! know.
 
+mod sessions;
+
 use crate::bounds::CEILING;
 use crate::keys::{Origin, Stamp, Ticket, Version};
 use crate::mail::{Mail, NotRetained, RetainedPage, RetainedQuery};
@@ -42,6 +44,7 @@ const THAWED: u8 = 19;
 const COPY: u8 = 20;
 const LISTING: u8 = 21;
 const LISTED: u8 = 22;
+const SESSION: u8 = 23;
 
 /// What a letter of refusal may name; what is none of these comes out as the last.
 const DETAILS: [&str; 4] = [
@@ -53,7 +56,7 @@ const DETAILS: [&str; 4] = [
 
 impl Mail {
     /// Of the encoding.
-    pub const VERSION: u8 = 1;
+    pub const VERSION: u8 = 2;
 
     /// The kind, and all that [`Mail::decode`] needs.
     pub fn encode(&self, wall: Wall, out: &mut Vec<u8>) {
@@ -91,6 +94,10 @@ impl Mail {
                 out.push(PUBLISH);
                 self.encode_again(out);
                 put_message(out, message, wall);
+            }
+            Self::Session(mail) => {
+                out.push(SESSION);
+                sessions::put(out, mail);
             }
             Self::Kept { number } => {
                 out.push(KEPT);
@@ -233,6 +240,7 @@ impl Mail {
                 is_short: from.flag()?,
             },
             PUBLISH => publish(from, |from| message(from, wall))?,
+            SESSION => Self::Session(sessions::read(from)?),
             KEPT => Self::Kept { number: from.lsn()? },
             REFUSED => Self::Refused {
                 topic: from.text()?.into(),

@@ -14,6 +14,7 @@ mod ask;
 mod auth;
 mod base;
 mod bounds;
+mod claims;
 mod clients;
 mod conditions;
 mod content;
@@ -72,10 +73,14 @@ pub use content::{
 };
 pub use drain::Drain;
 pub use features::Features;
-pub use keys::{ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket, Version};
+pub use keys::{
+    Claim, ConnKey, Lsn, Micros, Origin, PageId, PageTicket, ShardId, Stamp, Ticket, Version,
+};
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
-pub use mail::{GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery};
+pub use mail::{
+    GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery, SessionMail, SessionPart,
+};
 pub use message::Message;
 pub use outbox::MailTarget;
 pub use page::{BadPage, PageIn, PageOut};

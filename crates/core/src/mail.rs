@@ -1,5 +1,9 @@
 //! What shards of one broker say to each other.
 
+mod sessions;
+
+pub use sessions::{SessionMail, SessionPart};
+
 use crate::keys::Version;
 use crate::partitions::{Partition, PartitionSet};
 use crate::{Lsn, Message, ShardId, Ticket};
@@ -162,6 +166,8 @@ pub enum Mail {
         /// them is retained has been copied.
         received: Box<[u64]>,
     },
+    /// About a client's session, to or from another node.
+    Session(SessionMail),
     /// The partition has moved: input is taken again.
     Thaw,
     /// It is.
@@ -189,6 +195,7 @@ impl Mail {
                 message.bytes() as usize
             }
             Self::RetainedQuery(query) => query.filter.len(),
+            Self::Session(mail) => mail.bytes(),
             Self::RetainedPage(page) => {
                 page.messages.iter().map(|message| message.bytes() as usize).sum()
             }

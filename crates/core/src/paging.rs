@@ -92,7 +92,7 @@ impl Paging {
         self.dead_bytes
     }
 
-    fn next_ticket(&mut self) -> PageTicket {
+    pub(crate) fn next_ticket(&mut self) -> PageTicket {
         self.last += 1;
         PageTicket(self.last)
     }

@@ -69,6 +69,8 @@ pub(crate) struct Admitted {
     pub(crate) terms: Terms,
     /// The last data of its authentication, for CONNACK.
     pub(crate) data: Vec<u8>,
+    /// Somebody was asked who it is.
+    pub(crate) is_proven: bool,
 }
 
 /// All that a session is.

@@ -6,6 +6,7 @@
 //! name is never given again.
 
 pub(crate) mod codec;
+pub(crate) mod run;
 
 use crate::keys::{Lsn, Micros, PageId, ShardId};
 use crate::outbox::MailTarget;

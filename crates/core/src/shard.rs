@@ -7,6 +7,7 @@ mod ask;
 mod asked;
 mod auth;
 mod base;
+mod claims;
 mod connack;
 mod connect;
 mod connection;
@@ -17,6 +18,7 @@ mod due;
 mod exact;
 mod freeze;
 mod groups;
+mod handover;
 mod held;
 mod lifetime;
 mod logged;
@@ -48,6 +50,7 @@ pub use freeze::NotMoved;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;
+use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
 use crate::drain::Drain;
@@ -93,6 +96,7 @@ pub struct Shard {
     connections: Connections,
     clients: Clients,
     arriving: BTreeMap<SessionKey, Attachment>,
+    claims: Claims,
     filters: Filters,
     matched: Matched,
     picks: Picks,
@@ -134,6 +138,7 @@ impl Shard {
             connections: Connections::default(),
             clients: Clients::new(id, seed),
             arriving: BTreeMap::new(),
+            claims: Claims::default(),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),
@@ -338,15 +343,19 @@ impl Shard {
             }
             Mail::Publish { message, to_subscribers, picks, number, mailed: Some(mailed) } => {
                 self.note_stamp(from, &message);
+                self.claims.source = Some(from);
                 self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
+                self.claims.source = None;
                 self.post_mailed_on((from, number), now);
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
                 self.note_stamp(from, &message);
                 self.begin_answer();
+                self.claims.source = Some(from);
                 let routed =
                     self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
+                self.claims.source = None;
                 if let Some(number) = number {
                     if let Err(NotTaken { detail, .. }) = routed {
                         let topic = message.topic.as_str().into();
@@ -368,6 +377,7 @@ impl Shard {
             Mail::MovedRetained { messages } => self.on_moved_retained(messages),
             Mail::Thaw => self.on_thaw(from, now, sink),
             Mail::Thawed => self.on_thawed(now, sink),
+            Mail::Session(mail) => self.mail_of_session(from, mail, now, sink),
             Mail::Copy { .. } | Mail::Listing { .. } | Mail::Listed { .. } => {
                 self.mail_of_node(from, mail, now, sink);
             }
@@ -507,6 +517,7 @@ impl Shard {
                     self.end_overflowed(overflowed, now, sink);
                 }
             }
+            self.free_claims(now, sink);
             if self.freeze.is_some() {
                 // Nobody is to get a message while no letter may be on its way.
                 break;

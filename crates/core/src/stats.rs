@@ -118,6 +118,14 @@ pub struct Stats {
     pub answers_late: u64,
     /// Letters from shards of a node that is lost.
     pub letters_late: u64,
+    /// Letters of sessions that could not be read: another node is wrong.
+    pub letters_unfit: u64,
+    /// Sessions that went to another node with their clients.
+    pub sessions_given: u64,
+    /// Sessions that came from another node.
+    pub sessions_taken: u64,
+    /// Sessions dropped because another node had begun them anew while this one was lost.
+    pub sessions_stale: u64,
     /// Records written into the log.
     pub records_logged: u64,
     /// Answers that wait for the log, now.
@@ -191,6 +199,10 @@ impl Stats {
             awaited,
             answers_late,
             letters_late,
+            letters_unfit,
+            sessions_given,
+            sessions_taken,
+            sessions_stale,
             shapes_refused,
             sessions_refused,
             records_logged,

@@ -318,6 +318,24 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("letters_late", "")],
     ),
     family(
+        "weir_letters_unfit",
+        Counter,
+        "Letters of another node about a session that cannot be read.",
+        &[("letters_unfit", "")],
+    ),
+    family(
+        "weir_sessions_handed_over",
+        Counter,
+        "Sessions that went to another node of the cluster with their clients, or came from one.",
+        &[("sessions_given", "way=\"to\""), ("sessions_taken", "way=\"from\"")],
+    ),
+    family(
+        "weir_sessions_stale",
+        Counter,
+        "Sessions dropped because another node had begun them anew while this one was lost.",
+        &[("sessions_stale", "")],
+    ),
+    family(
         "weir_control_answers_dropped",
         Counter,
         "Answers that found no room on their way to the control thread.",

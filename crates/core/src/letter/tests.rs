@@ -1,8 +1,8 @@
 //! Letters against their bytes.
 
 use super::*;
-use crate::keys::{Lsn, Micros, ShardId};
-use crate::mail::GroupPick;
+use crate::keys::{Claim, Lsn, Micros, ShardId};
+use crate::mail::{GroupPick, SessionMail, SessionPart};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -107,6 +107,40 @@ fn of_retained() -> impl Strategy<Value = Mail> {
     ]
 }
 
+fn of_sessions() -> impl Strategy<Value = Mail> {
+    let claim = || any::<u64>().prop_map(Claim);
+    let shard = || any::<u16>().prop_map(ShardId);
+    let bytes = || vec(any::<u8>(), 0..9).prop_map(Vec::into_boxed_slice);
+    let part = prop_oneof![
+        bytes().prop_map(SessionPart::State),
+        bytes().prop_map(SessionPart::Queue),
+        Just(SessionPart::End)
+    ];
+    prop_oneof![
+        (text(), claim(), any::<bool>(), any::<u64>()).prop_map(
+            |(client_id, claim, is_clean, number)| SessionMail::Claim {
+                client_id,
+                claim,
+                is_clean,
+                number
+            }
+        ),
+        (text(), claim(), any::<bool>()).prop_map(|(client_id, claim, is_asking)| {
+            SessionMail::Held { client_id, claim, is_asking }
+        }),
+        (claim(), claim(), bytes()).prop_map(|(claim, held, records)| SessionMail::Leaving {
+            claim,
+            held,
+            records
+        }),
+        (claim(), shard()).prop_map(|(claim, from)| SessionMail::Moving { claim, from }),
+        (claim(), shard()).prop_map(|(claim, from)| SessionMail::Switched { claim, from }),
+        (claim(), part).prop_map(|(claim, part)| SessionMail::Part { claim, part }),
+        claim().prop_map(|claim| SessionMail::Taken { claim }),
+    ]
+    .prop_map(Mail::Session)
+}
+
 fn mail() -> impl Strategy<Value = Mail> {
     let receipt = (any::<u64>(), numbers(), numbers(), numbers(), any::<bool>());
     prop_oneof![
@@ -125,6 +159,7 @@ fn mail() -> impl Strategy<Value = Mail> {
         (text(), any::<u64>(), select(&DETAILS[..]))
             .prop_map(|(topic, number, detail)| Mail::Refused { topic, number, detail }),
         of_retained(),
+        of_sessions(),
         any::<u32>().prop_map(|round| Mail::Marker { round }),
         any::<bool>().prop_map(|is_busy| Mail::Rested { is_busy }),
         (any::<u8>(), any::<u16>()).prop_map(|(partition, to)| Mail::Move {

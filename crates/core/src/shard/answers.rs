@@ -6,7 +6,7 @@ use super::connection::{Connection, Live, Phase, Refusal};
 use crate::answers::{Answer, Reply};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
-use crate::mail::Mail;
+use crate::mail::{Mail, SessionMail};
 use crate::receipts::Owed;
 use crate::sink::Sink;
 use smallvec::SmallVec;
@@ -16,6 +16,9 @@ impl Shard {
     /// The end of a turn, before its letters leave: other shards get their receipts, one for all
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
+        if self.claims.is_any_moving() {
+            self.seal_those_that_wait(sink);
+        }
         while let Some(owed) = self.answers.receipts.take_owed() {
             let Owed { to, number, retains, pending, done } = owed;
             let is_short = self.bounds.is_short;
@@ -133,6 +136,7 @@ impl Shard {
         match self.answers.meet(ticket) {
             None => {}
             Some(_) if self.log.is_on() && self.waits_for_note(ticket, sink) => {}
+            Some(_) if self.is_claim(ticket) => self.claimed(ticket, now, sink),
             Some(Some(conn)) => self.send_answers(conn, now, sink),
             Some(None) => {
                 if let Some(session) = self.finish_unseen(ticket, now, sink) {
@@ -161,7 +165,10 @@ impl Shard {
                 | Reply::Noted { .. }
                 | Reply::Letters(_)
                 | Reply::Retained { .. }
-                | Reply::Verdict => {}
+                | Reply::Verdict
+                | Reply::Claim(_)
+                | Reply::Switched { .. }
+                | Reply::Taken { .. } => {}
             }
         }
         if self.is_leaving(conn) && !self.holds_answers(conn) {
@@ -193,8 +200,24 @@ impl Shard {
             Phase::Live(live) => live.cold.as_ref().and_then(|cold| cold.asked),
         };
         if let Some(ticket) = asked {
-            self.answers.remove(ticket);
+            self.forget_question(ticket);
         }
+    }
+
+    /// Nobody waits for an answer any more to what was asked of a client.
+    pub(super) fn forget_question(&mut self, ticket: Ticket) {
+        if let Some(Answer { reply: Reply::Claim(asking), .. }) = self.answers.remove(ticket) {
+            let asked = &mut self.claims.asking;
+            if asked.get(&asking.client_id) == Some(&ticket) {
+                asked.remove(&asking.client_id);
+            }
+            self.due.freed.push(asking.client_id);
+        }
+    }
+
+    fn is_claim(&self, ticket: Ticket) -> bool {
+        self.claims.is_on()
+            && matches!(self.answers.get(ticket), Some(Answer { reply: Reply::Claim(_), .. }))
     }
 
     /// The connection is gone, and with it whom its answers were for. What a session asked for is
@@ -241,11 +264,19 @@ impl Shard {
                 sink.mail(from, Mail::Retained { ticket, refused });
             }
             Reply::Letters(letters) => self.send_letters(*letters, now, sink),
+            Reply::Switched { to, way } => {
+                self.outbox.noting -= 1;
+                self.switch(to, way, sink);
+            }
+            Reply::Taken { from, claim } => {
+                sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
+            }
             Reply::Ack(_)
             | Reply::Packet(_)
             | Reply::Publish(_)
             | Reply::ConnAck(_)
-            | Reply::Verdict => {}
+            | Reply::Verdict
+            | Reply::Claim(_) => {}
         }
         None
     }

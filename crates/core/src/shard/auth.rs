@@ -108,7 +108,7 @@ impl Shard {
         let connection = self.connections.get_mut(conn);
         let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
         let AwaitAuth { connect, method, .. } = *waiting;
-        let admitted = Admitted { connect, method, terms, data };
+        let admitted = Admitted { connect, method, terms, data, is_proven: true };
         self.admit_authenticated(conn, Box::new(admitted), now, sink);
     }
 
@@ -154,7 +154,7 @@ impl Shard {
         let Some(connection) = self.connections.get_mut(conn) else { return };
         let Some(waiting) = connection.take_waiting() else { return };
         if let Some(ticket) = waiting.asked {
-            self.answers.remove(ticket);
+            self.forget_question(ticket);
         }
         let connect = connect_again(&waiting.connect);
         self.refuse_stranger(conn, waiting.version, connect.as_ref(), refusal, sink);
@@ -168,14 +168,29 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let Admitted { connect, method, terms, data } = &*admitted;
-        let Some(connect) = connect_again(connect) else { return };
+        let Some(connect) = connect_again(&admitted.connect) else { return };
         let owner = self.place.owner(connect.client_id);
         if owner != self.place.id && !connect.client_id.is_empty() {
             return self.send_admitted(conn, admitted, owner, sink);
         }
-        let proof = Proof { method: method.as_deref(), data, terms };
-        self.admit(conn, &connect, &Asked::of(&connect), Some(&proof), now, sink);
+        if self.is_claimed(connect.client_id) {
+            return self.claim(conn, admitted, 0, now, sink);
+        }
+        self.admit_claimed(conn, &admitted, now, sink);
+    }
+
+    /// Lets a client in whose session is here, or nowhere.
+    pub(super) fn admit_claimed(
+        &mut self,
+        conn: ConnKey,
+        admitted: &Admitted,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Admitted { connect, method, terms, data, is_proven } = admitted;
+        let Some(connect) = connect_again(connect) else { return };
+        let proof = is_proven.then(|| Proof { method: method.as_deref(), data, terms });
+        self.admit(conn, &connect, &Asked::of(&connect), proof.as_ref(), now, sink);
     }
 
     /// A packet while the client is not yet known: only AUTH and DISCONNECT may come

@@ -149,6 +149,14 @@ impl Shard {
         false
     }
 
+    /// Logs a session that came from another node, if it outlives its connection.
+    pub(super) fn log_taken(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        if self.log.is_on() && self.clients[key].outlives_connection() {
+            self.log_session(key, &mut Renamed::default(), sink);
+            self.look_at_length(key, sink);
+        }
+    }
+
     /// Writes all of a session, under a new name: older records of it mean nothing then. One that
     /// had a name is gone under that one: this says that its copy is whole.
     fn log_session(&mut self, key: SessionKey, renamed: &mut Renamed, sink: &mut impl Sink) {

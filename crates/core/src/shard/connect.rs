@@ -4,10 +4,11 @@ use super::asked::{Asked, Proof};
 use super::connection::{AwaitAuth, Connection, Live, Phase, Refusal};
 use super::publish::check_payload_format;
 use super::{Next, Shard};
-use crate::auth::{AuthRequest, AuthStep};
+use crate::auth::{AuthRequest, AuthStep, Terms};
 use crate::bounds::{CEILING, LEAN_WILL_BYTES_MAX};
 use crate::keys::{ConnKey, Micros, Origin, SessionKey};
 use crate::message::passed_on;
+use crate::parcel::Admitted;
 use crate::session::{Attachment, Will};
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{self as wire, Connect};
@@ -47,6 +48,13 @@ impl Shard {
             }
         }
         if !self.bounds.features.authentication && !sink.is_named(conn) {
+            if self.is_claimed(connect.client_id) {
+                let (method, terms, data) = (None, Terms::default(), Vec::new());
+                let connect = body.into();
+                let admitted = Admitted { connect, method, terms, data, is_proven: false };
+                self.claim(conn, Box::new(admitted), 0, now, sink);
+                return Ok(Next::Continue);
+            }
             self.admit(conn, connect, &asked, None, now, sink);
             return Ok(Next::Continue);
         }
@@ -114,6 +122,10 @@ impl Shard {
                 self.session_for(client_id, address, connect.clean_start, sink)
             }
         };
+        if self.claims.is_on() {
+            let claim = self.claims.next(self.place.id, now);
+            self.claims.hold(session, claim);
+        }
         if proof.is_some() || self.clients.rights.is_some() {
             self.note_user(session, connect.user_name, proof.map(|proof| proof.terms));
         }
@@ -174,7 +186,7 @@ impl Shard {
     }
 
     /// Ends an older connection of the same client [MQTT-3.1.4-3].
-    fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+    pub(super) fn end_predecessor(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let Some(conn) = self.connection_of(key) else { return };
         self.stats.takeovers += 1;
         self.end(conn, Refusal::new(ReasonCode::SessionTakenOver, ""), now, sink);

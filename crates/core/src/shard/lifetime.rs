@@ -4,7 +4,7 @@ use super::Shard;
 use super::connection::{Connection, Phase, Refusal, connect_again};
 use super::due::Overflowed;
 use super::reasons::reason_string;
-use crate::keys::{ConnKey, Micros, SessionKey};
+use crate::keys::{Claim, ConnKey, Micros, SessionKey};
 use crate::mail::Mail;
 use crate::message::Delivery;
 use crate::record::Record;
@@ -184,6 +184,10 @@ impl Shard {
     /// The session is over: subscriptions, queue and all. A delayed will is due with it
     /// [MQTT-3.1.2-8].
     pub(super) fn end_session(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        if self.claims.is_any_moving() {
+            self.end_moving(key, sink);
+        }
+        self.claims.hold(key, Claim::NONE);
         if let Some(will) = self.end_absence(key) {
             self.owe_will(key, *will, sink);
         }

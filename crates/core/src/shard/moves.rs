@@ -4,6 +4,7 @@
 use super::Shard;
 use super::connection::{ColdConnection, Connection, Live, Refusal};
 use super::slices::{Walk, Work};
+use crate::answers::Subscriptions;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::name::Name;
@@ -222,7 +223,10 @@ impl Shard {
         self.slices.add(SESSION_STEPS + SUBSCRIPTION_STEPS * moved.subscriptions.len() as u64);
         let attachment = moved.connection.as_ref().map(|connection| connection.attachment);
         let packet_bytes_max = attachment.filter(|_| conn.is_some()).map(|it| it.packet_bytes_max);
-        self.subscribe_again(key, moved.subscriptions, packet_bytes_max, now, sink);
+        let done = self.subscribe_again(key, moved.subscriptions, packet_bytes_max, sink);
+        // Nobody waits: all shards have noted them before the thaw.
+        self.answers.begin();
+        self.close_round(done.round, done.news, now);
         match moved.connection {
             Some(connection) => self.take_over_connection(key, connection, conn, now, sink),
             None => self.tell_presence(key, sink),
@@ -232,17 +236,16 @@ impl Shard {
     }
 
     /// Subscribes as the session was subscribed elsewhere; bounds were looked at there.
-    fn subscribe_again(
+    pub(super) fn subscribe_again(
         &mut self,
         key: SessionKey,
         all: Vec<MovedSubscription>,
         packet_bytes_max: Option<u32>,
-        now: Micros,
         sink: &mut impl Sink,
-    ) {
+    ) -> Subscriptions {
         let address = self.clients[key].address;
         let round = self.filters.next_round();
-        let mut all_news = Vec::new();
+        let mut done = Subscriptions { round, ..Subscriptions::default() };
         for MovedSubscription { name, condition, options, subscription_id } in all {
             let Some(name) = Name::parse(&name) else { continue };
             let text = match name.condition() {
@@ -258,13 +261,15 @@ impl Shard {
             };
             let subscriber = Subscriber::new(key, options, subscription_id);
             let Subscribed { news, .. } = self.note(key, name, condition, subscriber, round, sink);
-            all_news.extend(news);
+            if options.retain_handling == RetainHandling::Send && name.topic.group.is_none() {
+                let replay = self.retained.add_replay(&mut self.clients[key], name, round);
+                done.first_replay.get_or_insert(replay);
+            }
+            done.news.extend(news);
         }
         self.answers.begin();
-        self.tell_shards(&all_news, packet_bytes_max, sink);
-        // Nobody waits: all shards have noted them before the thaw.
-        self.answers.begin();
-        self.close_round(round, all_news, now);
+        self.tell_shards(&done.news, packet_bytes_max, sink);
+        done
     }
 
     fn take_over_connection(

@@ -11,11 +11,13 @@
 //! [`Mail::Listed`] is the end: a node that has it of all shards that are here serves clients.
 
 use super::Shard;
+use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
-use crate::keys::{Lsn, Micros, ShardId, Version};
-use crate::mail::Mail;
+use crate::keys::{Lsn, Micros, SessionKey, ShardId, Version};
+use crate::mail::{Mail, SessionMail};
 use crate::message::Message;
 use crate::own::is_brokers_own;
+use crate::record::Wall;
 use crate::sink::Sink;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,8 +32,10 @@ const RETAINED_STEPS: u64 = 8;
 impl Shard {
     /// Makes it a shard of a node among others. What it numbers begins behind `number`, which is
     /// higher than all that this shard gave before it was started: microseconds since 1970 are.
-    /// Comes before the first input.
-    pub fn set_clustered(&mut self, number: u64) {
+    /// `wall` is between the clock of inputs and that of the world. Comes before the first input.
+    pub fn set_clustered(&mut self, number: u64, wall: Wall) {
+        self.claims.set_clustered(wall);
+        self.clients.begin_assigned(number);
         self.retained.set_clustered(self.place.node.start, number);
         self.answers.receipts.go_on_from(number);
         self.filters.set_others();
@@ -51,7 +55,9 @@ impl Shard {
         for shard in node.clone().map(ShardId) {
             sink.mail(shard, Mail::Listing { number });
         }
-        let list = List { to: node, visit, filter: 0, topic: None };
+        self.claim_of(&node, sink);
+        self.move_from(&node, sink);
+        let list = List { to: node, visit, filter: 0, session: 0, topic: None };
         self.go_on_listing(Box::new(list), now, sink);
         self.settle(now, sink);
     }
@@ -63,6 +69,7 @@ impl Shard {
         if !self.place.remove_node(&node) {
             return;
         }
+        self.stop_moves(&node, now, sink);
         for shard in node.clone().map(ShardId) {
             self.retained.forget_shard(shard);
             for ticket in self.answers.receipts.forget(shard) {
@@ -104,7 +111,10 @@ impl Shard {
         if self.place.visit(&list.to) != Some(list.visit) {
             return;
         }
-        if self.list_filters(&mut list, sink) && self.list_retained(&mut list, sink) {
+        if self.list_filters(&mut list, sink)
+            && self.list_sessions(&mut list, sink)
+            && self.list_retained(&mut list, sink)
+        {
             let received = self.retained.stamps.received();
             for shard in list.to.map(ShardId) {
                 sink.mail(shard, Mail::Listed { received: received.clone() });
@@ -132,6 +142,32 @@ impl Shard {
                     sink.mail(shard, news.clone().into_mail(packet_bytes_max, number));
                 }
             }
+        }
+        true
+    }
+
+    /// Says whether those were all. A session that moves is at most another node's by then.
+    fn list_sessions(&mut self, list: &mut List, sink: &mut impl Sink) -> bool {
+        while list.session < self.clients.end() {
+            if self.slices.is_spent() {
+                return false;
+            }
+            self.slices.add(LETTER_STEPS);
+            let (place, key) = (list.session, SessionKey(list.session as u32));
+            list.session = match self.clients.at(place) {
+                Ok(_) => place + 1,
+                Err(next) => next,
+            };
+            let Ok(session) = self.clients.at(place) else { continue };
+            let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
+            if !session.outlives_connection() || is_own || self.claims.way(key).is_some() {
+                continue;
+            }
+            let client_id: Box<str> = (&*session.client_id).into();
+            let owner = self.place.owner_at(&list.to, &client_id);
+            let (claim, is_asking) = (self.claims.held(key), false);
+            let mail = SessionMail::Held { client_id, claim, is_asking };
+            sink.mail(owner, Mail::Session(mail));
         }
         true
     }

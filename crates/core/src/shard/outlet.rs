@@ -224,7 +224,7 @@ impl Outlet<'_> {
         }
     }
 
-    fn is_over(&self, session: SessionKey) -> bool {
+    pub(super) fn is_over(&self, session: SessionKey) -> bool {
         self.bounds.is_over(&self.clients[session])
     }
 
@@ -244,7 +244,7 @@ impl Outlet<'_> {
         drops
     }
 
-    fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
+    pub(super) fn drop_oldest(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let session = &mut self.clients[key];
         let Some(oldest) = session.drop_oldest() else { return };
         self.log.append_of(key, |session| Record::Dropped { session }, sink);

@@ -93,7 +93,9 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.slices.begin();
-        if let Some(key) = self.paging.take_fetch(ticket)
+        if let Some(way) = self.claims.pages.remove(&ticket) {
+            self.page_of_leaving(way, page, sink);
+        } else if let Some(key) = self.paging.take_fetch(ticket)
             && self.take_from_page(key, ticket, page, sink)
         {
             self.pump(key, now, sink);

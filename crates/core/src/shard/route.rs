@@ -120,6 +120,10 @@ impl Shard {
         }
         self.slices.add(self.matched.steps(&self.filters));
         let mut subscribers = std::mem::take(&mut self.matched.subscribers);
+        if self.claims.is_any_moving() {
+            let (claims, own) = (&self.claims, self.place.id);
+            subscribers.retain(|subscriber| !claims.leaves_out(subscriber.session, own));
+        }
         let is_one_list = self.matched.is_one_list;
         let mut outlet = self.outlet();
         if is_one_list {

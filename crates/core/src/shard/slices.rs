@@ -75,6 +75,8 @@ pub(super) struct List {
     pub(super) visit: u64,
     /// The place of the next filter.
     pub(super) filter: usize,
+    /// The place of the next session.
+    pub(super) session: usize,
     /// The last retained topic that was told.
     pub(super) topic: Option<Box<str>>,
 }

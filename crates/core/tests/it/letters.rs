@@ -8,7 +8,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn random_bytes_are_one_letter_or_none(kind in 0_u8..22, body in vec(0_u8..6, 0..24)) {
+    fn random_bytes_are_one_letter_or_none(kind in 0_u8..25, body in vec(0_u8..6, 0..24)) {
         let mut input = vec![kind];
         input.extend(body);
         fuzzed_letter::check(&input);

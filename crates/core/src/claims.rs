@@ -1,0 +1,216 @@
+//! What a shard of a node among others knows of claims: who waits to be let in, and which sessions
+//! are on their way from one node to another.
+
+use crate::keys::{Claim, Micros, PageTicket, SessionKey, ShardId, Ticket};
+use crate::message::Queued;
+use crate::page::PageRef;
+use crate::parcel::{Admitted, MovedSubscription};
+use crate::record::Wall;
+use crate::shard_set::ShardSet;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names a session on its way: by which claim, and the shard that it comes from.
+pub(crate) type Way = (Claim, ShardId);
+
+/// Empty where there are no other nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// Nothing if this node is no node among others.
+    wall: Option<Wall>,
+    last: u64,
+    /// By which claim each session is here.
+    held: Vec<Claim>,
+    /// Clients that wait here to be let in, and what with.
+    pub(crate) asking: BTreeMap<Box<str>, Ticket>,
+    /// Claims of other shards that wait for what goes on here of the client.
+    pub(crate) waiting: BTreeMap<Box<str>, Vec<Claimant>>,
+    pub(crate) leaving: BTreeMap<Way, Leaving>,
+    pub(crate) coming: BTreeMap<Way, Coming>,
+    /// Sessions that leave or come.
+    moving: BTreeMap<SessionKey, Way>,
+    /// Pages of sessions that leave.
+    pub(crate) pages: BTreeMap<PageTicket, Way>,
+    /// The shard that has routed the present message.
+    pub(crate) source: Option<ShardId>,
+}
+
+/// A client that waits to be let in.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub(crate) client_id: Box<str>,
+    pub(crate) claim: Claim,
+    pub(crate) admitted: Box<Admitted>,
+    /// Another shard has a session by a claim as high as this.
+    pub(crate) newer: Option<Claim>,
+    /// The client has come to another node since.
+    pub(crate) is_outbid: bool,
+    /// How often it was claimed.
+    pub(crate) tries: u8,
+}
+
+/// Whoever has claimed a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claimant {
+    pub(crate) shard: ShardId,
+    pub(crate) claim: Claim,
+    pub(crate) is_clean: bool,
+    /// Of the letter, which is pending.
+    pub(crate) number: u64,
+}
+
+/// A session that leaves. It is here until whoever gets it says that it has it.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) client_id: Box<str>,
+    /// Nothing once it is over.
+    pub(crate) key: Option<SessionKey>,
+    pub(crate) to: Claimant,
+    /// What comes from these shards is not for it any more.
+    pub(crate) switched: ShardSet,
+    /// When it would have been over.
+    pub(crate) expires_at: Option<Micros>,
+    /// All has come that is to come.
+    pub(crate) is_sealed: bool,
+    /// The shared subscriptions that it had until then.
+    pub(crate) groups: Vec<MovedSubscription>,
+    /// What of its queue is still to be sent.
+    pub(crate) queue: VecDeque<Source>,
+}
+
+/// Where deliveries are that wait.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Memory(VecDeque<Queued>),
+    Page(PageRef),
+}
+
+/// A session that comes.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    pub(crate) key: SessionKey,
+    /// By which claim it was held where it comes from.
+    pub(crate) held: Claim,
+    /// What comes from these shards is for it.
+    pub(crate) switched: ShardSet,
+    /// Records of its state.
+    pub(crate) state: Vec<u8>,
+    pub(crate) queue: VecDeque<Queued>,
+}
+
+impl Claims {
+    /// There may be other nodes. `wall` is between `now` and the clock of the world.
+    pub(crate) fn set_clustered(&mut self, wall: Wall) {
+        self.wall = Some(wall);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.wall.is_some()
+    }
+
+    pub(crate) fn wall(&self) -> Wall {
+        self.wall.unwrap_or_default()
+    }
+
+    /// A claim that is higher than all that are known here, and no other shard's.
+    pub(crate) fn next(&mut self, shard: ShardId, now: Micros) -> Claim {
+        let wall_us = now.0.saturating_add_signed(self.wall().0);
+        self.last = wall_us.max(self.last + 1).min(u64::MAX >> SHARD_BITS);
+        Claim(self.last << SHARD_BITS | u64::from(shard.0))
+    }
+
+    /// There is this one.
+    pub(crate) fn note(&mut self, claim: Claim) {
+        self.last = self.last.max(claim.0 >> SHARD_BITS);
+    }
+
+    /// By which claim a session is here; [`Claim::NONE`] if a log has brought it.
+    pub(crate) fn held(&self, key: SessionKey) -> Claim {
+        self.held.get(key.0 as usize).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn hold(&mut self, key: SessionKey, claim: Claim) {
+        let at = key.0 as usize;
+        if self.held.len() <= at && claim != Claim::NONE {
+            self.held.resize(at + 1, Claim::NONE);
+        }
+        if let Some(held) = self.held.get_mut(at) {
+            *held = claim;
+        }
+    }
+
+    /// Whether any session leaves or comes.
+    #[inline]
+    pub(crate) fn is_any_moving(&self) -> bool {
+        !self.moving.is_empty()
+    }
+
+    /// The way that a session is on.
+    pub(crate) fn way(&self, key: SessionKey) -> Option<Way> {
+        self.moving.get(&key).copied()
+    }
+
+    pub(crate) fn set_way(&mut self, key: SessionKey, way: Way) {
+        self.moving.insert(key, way);
+    }
+
+    pub(crate) fn end_way(&mut self, key: SessionKey) {
+        self.moving.remove(&key);
+    }
+
+    /// Whether a session gets nothing of what this shard has routed: it has not begun to, or has it
+    /// where it goes.
+    pub(crate) fn leaves_out(&self, key: SessionKey, own: ShardId) -> bool {
+        let Some(way) = self.way(key) else { return false };
+        let from = self.source.unwrap_or(own);
+        match (self.leaving.get(&way), self.coming.get(&way)) {
+            (Some(leaving), _) => leaving.switched.contains(from),
+            (None, Some(coming)) => !coming.switched.contains(from),
+            (None, None) => false,
+        }
+    }
+
+    /// Nobody of these shards waits any more.
+    pub(crate) fn forget_claimants(&mut self, is_lost: impl Fn(ShardId) -> bool) {
+        self.waiting.retain(|_, all| {
+            all.retain(|claimant| !is_lost(claimant.shard));
+            !all.is_empty()
+        });
+    }
+}
+
+/// Bits of a claim that say whose it is.
+const SHARD_BITS: u32 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_higher_than_those_that_are_known_and_nobody_elses() {
+        let mut claims = Claims::default();
+        claims.set_clustered(Wall(1_000));
+        let first = claims.next(ShardId(3), Micros(5));
+        assert_eq!(first, Claim(1_005 << 8 | 3));
+        let second = claims.next(ShardId(3), Micros(5));
+        assert!(second > first);
+        let mut others = Claims::default();
+        others.set_clustered(Wall(0));
+        assert!(others.next(ShardId(4), Micros(9)) < second);
+        others.note(second);
+        let third = others.next(ShardId(4), Micros(9));
+        assert!(third > second && third.0 & 0xFF == 4);
+        claims.note(Claim(u64::MAX));
+        assert_eq!(claims.next(ShardId(3), Micros(5)).0 & 0xFF, 3);
+    }
+
+    #[test]
+    fn a_session_is_held_by_the_last_claim() {
+        let mut claims = Claims::default();
+        claims.hold(SessionKey(2), Claim(9));
+        claims.hold(SessionKey(5), Claim::NONE);
+        let held = [1, 2, 5].map(|key| claims.held(SessionKey(key)));
+        assert_eq!(held, [Claim::NONE, Claim(9), Claim::NONE]);
+        claims.hold(SessionKey(2), Claim::NONE);
+        assert_eq!(claims.held(SessionKey(2)), Claim::NONE);
+    }
+}

@@ -1,0 +1,87 @@
+//! Letters about a client's session as bytes: a kind of their own, and its fields.
+
+use crate::keys::Claim;
+use crate::mail::{SessionMail, SessionPart};
+use crate::record::BadRecord;
+use crate::record::codec::{Reader, put_bytes, put_number};
+
+const CLAIM: u8 = 1;
+const HELD: u8 = 2;
+const LEAVING: u8 = 3;
+const MOVING: u8 = 4;
+const SWITCHED: u8 = 5;
+const STATE: u8 = 6;
+const QUEUE: u8 = 7;
+const END: u8 = 8;
+const TAKEN: u8 = 9;
+
+pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
+    match mail {
+        SessionMail::Claim { client_id, claim, is_clean, number } => {
+            begin(out, CLAIM, *claim);
+            put_bytes(out, client_id.as_bytes());
+            out.push(u8::from(*is_clean));
+            put_number(out, *number);
+        }
+        SessionMail::Held { client_id, claim, is_asking } => {
+            begin(out, HELD, *claim);
+            put_bytes(out, client_id.as_bytes());
+            out.push(u8::from(*is_asking));
+        }
+        SessionMail::Leaving { claim, held, records } => {
+            begin(out, LEAVING, *claim);
+            put_number(out, held.0);
+            put_bytes(out, records);
+        }
+        SessionMail::Moving { claim, from } => {
+            begin(out, MOVING, *claim);
+            put_number(out, u64::from(from.0));
+        }
+        SessionMail::Switched { claim, from } => {
+            begin(out, SWITCHED, *claim);
+            put_number(out, u64::from(from.0));
+        }
+        SessionMail::Part { claim, part: SessionPart::State(bytes) } => {
+            begin(out, STATE, *claim);
+            put_bytes(out, bytes);
+        }
+        SessionMail::Part { claim, part: SessionPart::Queue(bytes) } => {
+            begin(out, QUEUE, *claim);
+            put_bytes(out, bytes);
+        }
+        SessionMail::Part { claim, part: SessionPart::End } => begin(out, END, *claim),
+        SessionMail::Taken { claim } => begin(out, TAKEN, *claim),
+    }
+}
+
+fn begin(out: &mut Vec<u8>, kind: u8, claim: Claim) {
+    out.push(kind);
+    put_number(out, claim.0);
+}
+
+pub(super) fn read(from: &mut Reader<'_>) -> Result<SessionMail, BadRecord> {
+    let (kind, claim) = (from.byte()?, Claim(from.number()?));
+    Ok(match kind {
+        CLAIM => SessionMail::Claim {
+            claim,
+            client_id: from.text()?.into(),
+            is_clean: from.flag()?,
+            number: from.number()?,
+        },
+        HELD => {
+            SessionMail::Held { claim, client_id: from.text()?.into(), is_asking: from.flag()? }
+        }
+        LEAVING => SessionMail::Leaving {
+            claim,
+            held: Claim(from.number()?),
+            records: from.bytes()?.into(),
+        },
+        MOVING => SessionMail::Moving { claim, from: from.shard()? },
+        SWITCHED => SessionMail::Switched { claim, from: from.shard()? },
+        STATE => SessionMail::Part { claim, part: SessionPart::State(from.bytes()?.into()) },
+        QUEUE => SessionMail::Part { claim, part: SessionPart::Queue(from.bytes()?.into()) },
+        END => SessionMail::Part { claim, part: SessionPart::End },
+        TAKEN => SessionMail::Taken { claim },
+        kind => return Err(BadRecord::UnknownKind(kind)),
+    })
+}

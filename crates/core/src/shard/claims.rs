@@ -1,0 +1,290 @@
+//! Who has a client's session, of all nodes: a client is let in once no other node has one.
+//!
+//! Whoever lets a client in claims its session from the one shard of each other node that may have
+//! it. That shard ends the client's connection, hands the session over if it is to be kept
+//! (`shard/handover.rs`), and only then sends the receipt that the CONNACK waits for; without a
+//! session it sends it at once, with all others of the turn. So nothing has to be known of where
+//! sessions are, and nothing is to be rebuilt when a node is lost: then nobody waits for it.
+//!
+//! Of two claims at once the higher one wins. The shard of the lower one says so when it hears of
+//! the other, refuses its client, and hands on what it is given meanwhile. A shard that has a
+//! session by a claim higher than one that comes says that; then the other claims again.
+//!
+//! A node that was lost and is back may have sessions that others have begun anew meanwhile. Nodes
+//! that meet tell each other of all sessions that are kept: the lower claim's is dropped.
+
+use super::Shard;
+use super::connect::OWN_CLIENT_IDS;
+use super::connection::{AwaitAuth, Connection, Phase, Refusal, connect_again};
+use crate::answers::{Answer, Reply};
+use crate::claims::{Asking, Claimant};
+use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::mail::{Mail, SessionMail};
+use crate::parcel::Admitted;
+use crate::sink::{Notice, Sink};
+use std::ops::Range;
+use weir_wire::ReasonCode;
+
+/// How often a client is claimed whose session others have by a higher claim each time.
+const TRIES_MAX: u8 = 4;
+
+impl Shard {
+    /// Whether other nodes are to be asked before a client is let in.
+    pub(super) fn is_claimed(&self, client_id: &str) -> bool {
+        self.place.has_nodes() && !client_id.is_empty() && !client_id.starts_with(OWN_CLIENT_IDS)
+    }
+
+    /// Claims the session of a client that is who it says, and lets it in when no other node has
+    /// it.
+    pub(super) fn claim(
+        &mut self,
+        conn: ConnKey,
+        admitted: Box<Admitted>,
+        tries: u8,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(connect) = connect_again(&admitted.connect) else { return };
+        let (client_id, version): (Box<str>, _) = (connect.client_id.into(), connect.version);
+        let (body, is_clean) = (admitted.connect.clone(), connect.clean_start);
+        let claim = self.claims.next(self.place.id, now);
+        self.answers.begin();
+        for owner in self.place.owners_elsewhere(&client_id) {
+            let (client_id, number) = (client_id.clone(), self.answers.mailed(owner));
+            let mail = SessionMail::Claim { client_id, claim, is_clean, number };
+            sink.mail(owner, Mail::Session(mail));
+        }
+        let (newer, is_outbid) = (None, false);
+        let asking =
+            Asking { client_id: client_id.clone(), claim, admitted, newer, is_outbid, tries };
+        let reply = Reply::Claim(Box::new(asking));
+        let ticket = self.answers.insert(Some(conn), reply, 0, now);
+        if let Some(connection) = self.connections.get_mut(conn) {
+            let (method, asked) = (None, Some(ticket));
+            let waiting = AwaitAuth { connect: body, version, method, asked };
+            connection.phase = Phase::AwaitAuth(Box::new(waiting));
+        }
+        if let Some(older) = self.claims.asking.insert(client_id, ticket) {
+            // [MQTT-3.1.4-3]
+            self.refuse_asking(older, sink);
+        }
+    }
+
+    /// A client that waited to be let in has come again, here or elsewhere.
+    fn refuse_asking(&mut self, ticket: Ticket, sink: &mut impl Sink) {
+        let Some(Answer { conn: Some(conn), .. }) = self.answers.get(ticket) else { return };
+        let detail = "the client has come again meanwhile";
+        self.refuse_unknown(*conn, Refusal::new(ReasonCode::ServerBusy, detail), sink);
+    }
+
+    /// No other node has a session of a client any more, or all that have one have said so.
+    pub(super) fn claimed(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
+        let Some(Answer { conn: Some(conn), reply: Reply::Claim(asking), .. }) =
+            self.answers.remove(ticket)
+        else {
+            return;
+        };
+        let Asking { client_id, admitted, newer, is_outbid, tries, .. } = *asking;
+        self.claims.asking.remove(&client_id);
+        let connection = self.connections.get_mut(conn);
+        let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
+        if is_outbid || (newer.is_some() && tries >= TRIES_MAX) {
+            let detail = "the client has come to another node meanwhile";
+            let refusal = Refusal::new(ReasonCode::ServerBusy, detail);
+            let connect = connect_again(&waiting.connect);
+            self.refuse_connect(conn, waiting.version, connect.as_ref(), refusal, sink);
+        } else if newer.is_some() {
+            self.claim(conn, admitted, tries + 1, now, sink);
+        } else {
+            self.admit_claimed(conn, &admitted, now, sink);
+            if self.connections.get(conn).is_some() {
+                sink.resume(conn);
+            }
+        }
+        self.answer_claimants(&client_id, now, sink);
+    }
+
+    /// A letter about a session, from a shard of another node.
+    pub(super) fn mail_of_session(
+        &mut self,
+        from: ShardId,
+        mail: SessionMail,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        match mail {
+            SessionMail::Claim { client_id, claim, is_clean, number } => {
+                let claimant = Claimant { shard: from, claim, is_clean, number };
+                self.on_claim(&client_id, claimant, now, sink);
+            }
+            SessionMail::Held { client_id, claim, is_asking } => {
+                self.on_held(from, &client_id, (claim, is_asking), now, sink);
+            }
+            SessionMail::Leaving { claim, held, records } => {
+                self.on_leaving((claim, from), held, &records, now, sink);
+            }
+            SessionMail::Moving { claim, from: holder } => {
+                self.on_moving(from, (claim, holder), now, sink);
+            }
+            SessionMail::Switched { claim, from: holder } => {
+                self.on_switched(from, (claim, holder), sink);
+            }
+            SessionMail::Part { claim, part } => self.on_part((claim, from), part, now, sink),
+            SessionMail::Taken { claim } => self.on_taken(from, claim, now, sink),
+        }
+    }
+
+    /// Another node's shard has a client that this one may have a session of.
+    fn on_claim(&mut self, client_id: &str, claimant: Claimant, now: Micros, sink: &mut impl Sink) {
+        let Claimant { shard, claim, number, .. } = claimant;
+        self.claims.note(claim);
+        if let Some(own) = self.asking(client_id) {
+            if own.claim > claim {
+                let (client_id, claim) = (client_id.into(), own.claim);
+                let mail = SessionMail::Held { client_id, claim, is_asking: true };
+                sink.mail(shard, Mail::Session(mail));
+                return self.answers.receipts.note(shard, number);
+            }
+            own.is_outbid = true;
+            return self.keep_waiting(client_id, claimant);
+        }
+        let Some(key) = self.clients.find(client_id) else {
+            return self.answers.receipts.note(shard, number);
+        };
+        if self.claims.way(key).is_some() {
+            return self.keep_waiting(client_id, claimant);
+        }
+        let held = self.claims.held(key);
+        if held > claim {
+            let mail =
+                SessionMail::Held { client_id: client_id.into(), claim: held, is_asking: false };
+            sink.mail(shard, Mail::Session(mail));
+            return self.answers.receipts.note(shard, number);
+        }
+        self.answers.receipts.note_pending(shard, number);
+        self.give_up(client_id, claimant, now, sink);
+    }
+
+    fn keep_waiting(&mut self, client_id: &str, claimant: Claimant) {
+        self.answers.receipts.note_pending(claimant.shard, claimant.number);
+        self.claims.waiting.entry(client_id.into()).or_default().push(claimant);
+    }
+
+    /// The client that waits here to be let in.
+    fn asking(&mut self, client_id: &str) -> Option<&mut Asking> {
+        let &ticket = self.claims.asking.get(client_id)?;
+        match self.answers.reply_mut(ticket) {
+            Some(Reply::Claim(asking)) => Some(asking),
+            _ => None,
+        }
+    }
+
+    /// Nothing goes on here of a client that others wait for: the highest of their claims gets what
+    /// there is.
+    pub(super) fn answer_claimants(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) {
+        if self.claims.waiting.is_empty() || self.claims.asking.contains_key(client_id) {
+            return;
+        }
+        if self.clients.find(client_id).is_some_and(|key| self.claims.way(key).is_some()) {
+            return;
+        }
+        let Some(mut all) = self.claims.waiting.remove(client_id) else { return };
+        all.sort_unstable_by_key(|claimant| claimant.claim);
+        let highest = all.pop();
+        for Claimant { shard, number, .. } in all {
+            self.answers.receipts.note_done(shard, number);
+        }
+        if let Some(claimant) = highest {
+            self.give_up(client_id, claimant, now, sink);
+        }
+    }
+
+    /// Clients that waited here are gone.
+    pub(super) fn free_claims(&mut self, now: Micros, sink: &mut impl Sink) {
+        while let Some(client_id) = self.due.freed.pop() {
+            self.answer_claimants(&client_id, now, sink);
+        }
+    }
+
+    /// Ends the connection of a client that has come to another node [MQTT-3.1.4-3], and its
+    /// session, or hands that over. The claimant's letter is pending.
+    fn give_up(&mut self, client_id: &str, claimant: Claimant, now: Micros, sink: &mut impl Sink) {
+        self.begin_answer();
+        if let Some(key) = self.clients.find(client_id) {
+            self.end_predecessor(key, now, sink);
+        }
+        // It may have ended with its connection.
+        if let Some(key) = self.clients.find(client_id) {
+            if !claimant.is_clean {
+                return self.hand_over(key, claimant, sink);
+            }
+            self.end_session(key, sink);
+        }
+        self.claim_done(claimant, now);
+    }
+
+    /// What was claimed is not here any more, or once that outlives a crash.
+    pub(super) fn claim_done(&mut self, claimant: Claimant, now: Micros) {
+        let Claimant { shard: from, number, .. } = claimant;
+        if !self.must_wait() {
+            return self.answers.receipts.note_done(from, number);
+        }
+        self.insert_answer(None, Reply::Receipt { from, number }, 0, now);
+    }
+
+    /// A shard of another node has a session of this client, or is about to.
+    fn on_held(
+        &mut self,
+        from: ShardId,
+        client_id: &str,
+        (claim, is_asking): (Claim, bool),
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.claims.note(claim);
+        if let Some(own) = self.asking(client_id)
+            && own.claim < claim
+        {
+            own.is_outbid |= is_asking;
+            own.newer = own.newer.max(Some(claim));
+        }
+        let Some(key) = self.clients.find(client_id).filter(|_| !is_asking) else { return };
+        let held = self.claims.held(key);
+        if self.claims.way(key).is_some() {
+            return;
+        }
+        if (held, from) > (claim, self.place.id) {
+            let mail = SessionMail::Held { client_id: client_id.into(), claim: held, is_asking };
+            return sink.mail(from, Mail::Session(mail));
+        }
+        self.drop_stale(key, now, sink);
+    }
+
+    /// Another node has begun the client's session anew while this one was lost.
+    pub(super) fn drop_stale(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let client_id = self.clients[key].client_id.clone();
+        self.stats.sessions_stale += 1;
+        let cause = "begun anew on another node";
+        sink.notice(Notice::SessionEnded { client_id: &client_id, cause });
+        self.end_predecessor(key, now, sink);
+        if let Some(key) = self.clients.find(&client_id) {
+            self.end_session(key, sink);
+        }
+    }
+
+    /// Another node is here: those who wait to be let in wait for it too.
+    pub(super) fn claim_of(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
+        for &ticket in self.claims.asking.values() {
+            self.answers.begin();
+            let Some(Reply::Claim(asking)) = self.answers.reply_mut(ticket) else { continue };
+            let (client_id, claim) = (asking.client_id.clone(), asking.claim);
+            let connect = connect_again(&asking.admitted.connect);
+            let is_clean = connect.is_some_and(|connect| connect.clean_start);
+            let owner = self.place.owner_at(node, &client_id);
+            let number = self.answers.mailed(owner);
+            let mail = SessionMail::Claim { client_id, claim, is_clean, number };
+            sink.mail(owner, Mail::Session(mail));
+            self.answers.add_mailed(ticket);
+        }
+    }
+}
