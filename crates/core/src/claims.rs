@@ -20,7 +20,7 @@ pub(crate) struct Claims {
     last: u64,
     /// By which claim each session is here.
     held: Vec<Claim>,
-    /// Clients that wait here to be let in, and what with.
+    /// Clients that wait here to be let in, or have left before they were.
     pub(crate) asking: BTreeMap<Box<str>, Ticket>,
     /// Claims of other shards that wait for what goes on here of the client.
     pub(crate) waiting: BTreeMap<Box<str>, Vec<Claimant>>,

@@ -517,7 +517,6 @@ impl Shard {
                     self.end_overflowed(overflowed, now, sink);
                 }
             }
-            self.free_claims(now, sink);
             if self.freeze.is_some() {
                 // Nobody is to get a message while no letter may be on its way.
                 break;

@@ -4,7 +4,7 @@ use crate::message::Message;
 use crate::names::{ConnNo, MessageNo, SessionNo};
 use std::collections::{BTreeSet, VecDeque};
 use weir_wire::packet::{Ack, Packet, Publish};
-use weir_wire::{PacketId, PacketKind, QoS, Version};
+use weir_wire::{PacketId, PacketKind, QoS, ReasonCode, Version};
 
 /// Its packet identifiers go round below this, so that they come again soon.
 const PACKET_IDS: u16 = 40;
@@ -216,7 +216,7 @@ impl Client {
     /// A packet came; answers go to `out`.
     pub(crate) fn hear(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Heard {
         match packet {
-            Packet::ConnAck(connack) => {
+            Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => {
                 return Heard::ConnAck { is_present: connack.session_present };
             }
             Packet::Publish(publish) => return self.hear_publish(publish, out),

@@ -57,6 +57,8 @@ pub struct Model {
     /// By shard: when the last change of a session was consumed that was promised to outlive a
     /// crash.
     promised: BTreeMap<usize, u64>,
+    /// Clients that have come to other nodes, and whether with a clean start.
+    claimed: BTreeMap<ClientNo, bool>,
     call: Call,
 }
 
@@ -197,6 +199,7 @@ impl Model {
             is_logged: false,
             sent: BTreeSet::new(),
             promised: BTreeMap::new(),
+            claimed: BTreeMap::new(),
             call: Call::default(),
         }
     }

@@ -16,7 +16,7 @@ mod sink;
 use crate::chance::Chance;
 use crate::client::Client;
 use crate::model::Model;
-use crate::names::{ConnNo, Root};
+use crate::names::{ClientNo, ConnNo, Root};
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
 use crash::Crashes;
@@ -30,7 +30,7 @@ use pressure::Pressure;
 use sink::Letter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::{
-    ConnKey, Features, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule,
+    Claim, ConnKey, Features, Limits, Micros, Settings, Shard, ShardId, SharePolicy, ShareRule,
     ShareStrategy, Wall, WhenAbsent, WhenConnected,
 };
 use weir_wire::Version;
@@ -64,6 +64,8 @@ pub struct World {
     questions: Vec<Question>,
     /// Connections whose clients are who they say, and have not been let in yet.
     accepted: BTreeSet<ConnNo>,
+    /// Whose sessions were claimed.
+    claims: BTreeMap<Claim, ClientNo>,
     moves: Moves,
     pressure: Pressure,
     lines: Vec<Line>,
@@ -137,6 +139,7 @@ impl World {
             roots: 0,
             questions: Vec::new(),
             accepted: BTreeSet::new(),
+            claims: BTreeMap::new(),
             moves: Moves::of_run(size, crashes, seed),
             pressure: Pressure::new(seed),
             lines: Vec::new(),

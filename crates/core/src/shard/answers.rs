@@ -204,14 +204,12 @@ impl Shard {
         }
     }
 
-    /// Nobody waits for an answer any more to what was asked of a client.
+    /// Nobody waits for an answer any more to what was asked of a client. What was claimed comes all
+    /// the same.
     pub(super) fn forget_question(&mut self, ticket: Ticket) {
-        if let Some(Answer { reply: Reply::Claim(asking), .. }) = self.answers.remove(ticket) {
-            let asked = &mut self.claims.asking;
-            if asked.get(&asking.client_id) == Some(&ticket) {
-                asked.remove(&asking.client_id);
-            }
-            self.due.freed.push(asking.client_id);
+        match self.answers.get_mut(ticket) {
+            Some(Answer { conn, reply: Reply::Claim(_), .. }) => *conn = None,
+            _ => drop(self.answers.remove(ticket)),
         }
     }
 

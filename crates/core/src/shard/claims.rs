@@ -77,15 +77,30 @@ impl Shard {
         self.refuse_unknown(*conn, Refusal::new(ReasonCode::ServerBusy, detail), sink);
     }
 
-    /// No other node has a session of a client any more, or all that have one have said so.
+    /// No other node has a session of a client any more, or all that have one have said so. The
+    /// client may have left meanwhile.
     pub(super) fn claimed(&mut self, ticket: Ticket, now: Micros, sink: &mut impl Sink) {
-        let Some(Answer { conn: Some(conn), reply: Reply::Claim(asking), .. }) =
-            self.answers.remove(ticket)
+        let Some(Answer { conn, reply: Reply::Claim(asking), .. }) = self.answers.remove(ticket)
         else {
             return;
         };
-        let Asking { client_id, admitted, newer, is_outbid, tries, .. } = *asking;
-        self.claims.asking.remove(&client_id);
+        let client_id = asking.client_id.clone();
+        if self.claims.asking.get(&client_id) == Some(&ticket) {
+            self.claims.asking.remove(&client_id);
+        }
+        if let Some(conn) = conn {
+            self.end_asking_on(conn, *asking, now, sink);
+        }
+        self.answer_claimants(&client_id, now, sink);
+    }
+
+    fn end_asking_on(
+        &mut self,
+        conn: ConnKey,
+        Asking { admitted, newer, is_outbid, tries, .. }: Asking,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         let connection = self.connections.get_mut(conn);
         let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
         if is_outbid || (newer.is_some() && tries >= TRIES_MAX) {
@@ -101,7 +116,6 @@ impl Shard {
                 sink.resume(conn);
             }
         }
-        self.answer_claimants(&client_id, now, sink);
     }
 
     /// A letter about a session, from a shard of another node.
@@ -196,13 +210,6 @@ impl Shard {
         }
         if let Some(claimant) = highest {
             self.give_up(client_id, claimant, now, sink);
-        }
-    }
-
-    /// Clients that waited here are gone.
-    pub(super) fn free_claims(&mut self, now: Micros, sink: &mut impl Sink) {
-        while let Some(client_id) = self.due.freed.pop() {
-            self.answer_claimants(&client_id, now, sink);
         }
     }
 

@@ -14,19 +14,17 @@ pub(super) enum Overflowed {
     Long(SessionKey),
 }
 
-/// Sessions to end, wills to publish, clients that are gone.
+/// Sessions to end, and wills to publish.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     /// Each as often as its queue ran over in this input.
     pub(super) overflowed: Vec<Overflowed>,
     pub(super) wills: Vec<Will>,
-    /// Clients that wait no longer to be let in: who has claimed their sessions may have them.
-    pub(super) freed: Vec<Box<str>>,
 }
 
 impl Due {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.overflowed.is_empty() && self.wills.is_empty() && self.freed.is_empty()
+        self.overflowed.is_empty() && self.wills.is_empty()
     }
 }

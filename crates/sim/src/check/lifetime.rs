@@ -19,6 +19,7 @@ pub fn closed(model: &mut Model, number: ConnNo) {
     let has_left = conn.is_leaving && conn.owed.is_empty();
     let is_excused =
         is_silent || has_left || model.is_closing(number) || model.is_blamed(conn.client);
+    let is_excused = is_excused || model.may_be_refused(number);
     if !conn.is_open || !is_excused {
         let what = format!("connection {} was closed without a reason", number.0);
         model.fail(Checker::Lifetime, what);
@@ -31,7 +32,9 @@ pub fn wrote(model: &mut Model, number: ConnNo, packet: &Packet<'_>) {
     let is_first = matches!(packet, Packet::ConnAck(_));
     let fault = if !conn.is_open {
         "comes after its end"
-    } else if is_first != conn.owed_connack.is_some() && !matches!(packet, Packet::Disconnect(_)) {
+    } else if is_first != (conn.owed_connack.is_some() || conn.asking.is_some())
+        && !matches!(packet, Packet::Disconnect(_))
+    {
         "comes where CONNACK has its place"
     } else {
         return;

@@ -9,6 +9,9 @@ use weir_wire::{ReasonCode, Version};
 /// A CONNACK was written.
 pub fn connack(model: &mut Model, conn: ConnNo, connack: &ConnAck<'_>) {
     let owed = model.conns[conn.0].owed_connack.take();
+    if owed.is_none() && connack.reason != ReasonCode::Success && model.may_be_refused(conn) {
+        return;
+    }
     // Before 3.1.1 there is no such flag.
     let has_flag = model.conns[conn.0].version > Version::V31;
     let owed = owed.map(|is_present| is_present && has_flag);

@@ -23,6 +23,9 @@ pub struct Conn {
     pub session: Option<SessionNo>,
     /// From CONNECT to its end.
     pub is_live: bool,
+    /// Its CONNECT was consumed, and whether that asks for a clean start: it waits to be let in
+    /// until no other node has its session.
+    pub asking: Option<bool>,
     /// Session Present as the CONNACK must say it; nothing once it did.
     pub owed_connack: Option<bool>,
     /// Its session was there before.
@@ -90,6 +93,7 @@ impl Model {
             opened_at: self.now,
             session: None,
             is_live: false,
+            asking: None,
             owed_connack: None,
             is_resumed: false,
             heard_at: self.now,
@@ -138,6 +142,7 @@ impl Model {
     /// CONNECT was consumed, and the shard owns its client.
     pub(super) fn connect(&mut self, conn: ConnNo, connect: &Connect<'_>) {
         let client = self.conns[conn.0].client;
+        self.conns[conn.0].asking = None;
         if let Some(&old) = self.alive.get(&client)
             && let Some(old_conn) = self.session(old).conn
         {
@@ -154,6 +159,7 @@ impl Model {
         let (now, asked_at) = (self.now, self.tick());
         let session = &mut self.sessions[number.0];
         session.conn = Some(conn);
+        session.shard = self.call.shard;
         session.expiry_s = asked.expiry_s;
         (session.expires_at, session.will) = (None, None);
         let conn = &mut self.conns[conn.0];
@@ -179,6 +185,50 @@ impl Model {
         self.end_conn(conn, true);
     }
 
+    /// A shard ends a connection since its client has come to another node, and its session too
+    /// unless that goes there.
+    pub fn taken_over(&mut self, conn: ConnNo, goes_on: bool) {
+        let session = self.conns[conn.0].session.filter(|_| self.conns[conn.0].is_live);
+        let Some(session) = session.filter(|_| !self.is_closing(conn)) else { return };
+        let client = self.conns[conn.0].client;
+        if !self.claimed.contains_key(&client) {
+            return;
+        }
+        self.take_over(session, conn, !goes_on);
+        if !goes_on && self.session(session).ended.is_none() {
+            self.end_session(session);
+        }
+    }
+
+    /// A shard has ended an absent session since its client has come to another node and begins
+    /// anew.
+    pub fn begun_elsewhere(&mut self, client: ClientNo) {
+        if let Some(&session) = self.alive.get(&client)
+            && self.claimed.get(&client) == Some(&true)
+        {
+            self.end_session(session);
+        }
+    }
+
+    /// A shard hears that a client has come to another node, with a clean start or not.
+    pub fn claimed(&mut self, client: ClientNo, is_clean: bool) {
+        *self.claimed.entry(client).or_default() |= is_clean;
+    }
+
+    /// A client waits to be let in.
+    pub fn asks(&mut self, conn: ConnNo, is_clean: bool) {
+        self.conns[conn.0].asking = Some(is_clean);
+    }
+
+    /// Whether a client that waits may be refused: it has come again.
+    pub(crate) fn may_be_refused(&self, number: ConnNo) -> bool {
+        let conn = &self.conns[number.0];
+        let is_other = |(at, other): (usize, &Conn)| {
+            at != number.0 && other.client == conn.client && other.is_open
+        };
+        conn.asking.is_some() && self.conns.iter().enumerate().any(is_other)
+    }
+
     /// The connection is over for its session.
     pub(super) fn end_conn(&mut self, conn: ConnNo, is_will_due: bool) {
         let conn = &mut self.conns[conn.0];
@@ -194,6 +244,7 @@ impl Model {
     /// The shard is about to be told that the connection is gone.
     pub fn cut(&mut self, conn: ConnNo) {
         self.conns[conn.0].is_open = false;
+        self.conns[conn.0].asking = None;
         self.end_conn(conn, true);
     }
 
@@ -201,6 +252,7 @@ impl Model {
     pub fn closed(&mut self, conn: ConnNo) {
         self.call.closing.retain(|&closing| closing != conn);
         self.conns[conn.0].is_open = false;
+        self.conns[conn.0].asking = None;
         self.end_conn(conn, true);
     }
 

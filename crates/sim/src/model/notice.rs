@@ -4,7 +4,7 @@ use super::{Model, Owed};
 use crate::names::ClientNo;
 use crate::topics;
 use weir_core::{ConnKey, Notice};
-use weir_wire::PacketKind;
+use weir_wire::{PacketKind, ReasonCode};
 
 /// A notice that matters here.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub enum Said {
     Refused(ClientNo, String),
     /// This client's session was ended because its queue was full.
     SessionEnded(ClientNo),
+    /// This connection ends since its client has another.
+    TakenOver(ConnKey),
     /// Something else.
     Nothing,
 }
@@ -32,6 +34,9 @@ impl Said {
             Notice::Refused { client_id, topic, .. } => Self::Refused(of(client_id), topic.into()),
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
             Notice::Connected { conn, .. } => Self::Connected(conn),
+            Notice::Ended { conn, reason: ReasonCode::SessionTakenOver, .. } => {
+                Self::TakenOver(conn)
+            }
             Notice::Ended { .. }
             | Notice::Left { .. }
             | Notice::Moved { .. }
@@ -63,7 +68,7 @@ impl Model {
             Said::SessionEnded(client) => {
                 self.end_full(*client);
             }
-            Said::Connected(_) | Said::Nothing => {}
+            Said::Connected(_) | Said::TakenOver(_) | Said::Nothing => {}
         }
     }
 

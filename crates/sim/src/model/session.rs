@@ -91,6 +91,26 @@ impl Model {
         }
     }
 
+    /// A session leaves for another node: what was to happen in its client's absence will not.
+    pub(crate) fn leaves(&mut self, client: ClientNo) {
+        if let Some(&number) = self.alive.get(&client) {
+            let session = &mut self.sessions[number.0];
+            (session.expires_at, session.will) = (None, None);
+            self.may_replay_again(number);
+        }
+        self.moves(client, None);
+    }
+
+    /// It has come to a shard of another node, where its client may be or not.
+    pub(crate) fn comes(&mut self, client: ClientNo, to: usize) {
+        self.moves(client, Some(to));
+        if let Some(&number) = self.alive.get(&client) {
+            let (now, session) = (self.now, &mut self.sessions[number.0]);
+            let expiry_s = session.expiry_s;
+            session.expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
+        }
+    }
+
     /// The session has no connection any more: it ends, or waits for its client.
     pub(super) fn leave(&mut self, number: SessionNo, will: Option<Will>) {
         let now = self.now;

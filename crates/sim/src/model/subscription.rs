@@ -29,7 +29,7 @@ pub struct Subscription {
 }
 
 /// One filter of a SUBSCRIBE.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Subscribe {
     /// The subscription it made or changed.
     pub subscription: SubscriptionNo,
@@ -87,6 +87,18 @@ impl Subscription {
 }
 
 impl Model {
+    /// What of its retained messages a session has not got yet may be sent anew from the beginning,
+    /// also what was published meanwhile.
+    pub(super) fn may_replay_again(&mut self, session: SessionNo) {
+        let noted = self.at;
+        let asks = |it: &&Subscribe| {
+            it.wants_retained && self.subscriptions[it.subscription.0].session == session
+        };
+        let again = |it: &Subscribe| Subscribe { noted, effective: None, ..it.clone() };
+        let again: Vec<Subscribe> = self.recent.subscribes.iter().filter(asks).map(again).collect();
+        self.recent.subscribes.extend(again);
+    }
+
     /// A filter of a SUBSCRIBE was taken in. Returns its place among the recent ones.
     pub(super) fn subscribe(
         &mut self,

@@ -59,11 +59,18 @@ impl World {
     }
 
     /// A shard consumed a packet. A CONNECT counts when its client is let in.
-    pub(super) fn consumed(&mut self, conn: ConnNo, packet: &Packet<'_>) {
+    pub(super) fn consumed(&mut self, conn: ConnNo, packet: &Packet<'_>, is_let_in: bool) {
         let is_asked = self.questions.iter().any(|question| question.conn == conn);
+        let is_claimed = self.size.nodes > 1 && !is_let_in;
         match packet {
-            Packet::Connect(connect) if is_asked => {
+            Packet::Connect(connect) if is_asked || is_claimed => {
                 connect.encode(&mut self.lines[conn.0].connect);
+                if is_claimed {
+                    self.model.asks(conn, connect.clean_start);
+                }
+                if !is_asked {
+                    self.accepted.insert(conn);
+                }
             }
             _ => self.model.consumed(conn, packet),
         }

@@ -4,6 +4,7 @@ use super::line::BrokerEnd;
 use super::sink::{Event, Letter, Output};
 use super::{WALL, World};
 use crate::finding::Checker;
+use crate::model::Said;
 use crate::names::{ConnNo, Root};
 use crate::plant::Plant;
 use crate::trace::Line as Text;
@@ -56,6 +57,9 @@ impl World {
 
     /// Carries out what a shard did in a call, in its order.
     pub(super) fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
+        if self.size.nodes > 1 {
+            self.follow_sessions(shard, &events);
+        }
         self.let_in(shard, &events);
         self.swap_writes(&mut events);
         let mut resumed = Vec::new();
@@ -76,6 +80,7 @@ impl World {
                 }
                 Event::Parcel(to, parcel, key) => self.send_parcel(shard, to, root, parcel, key),
                 Event::Mail(to, mut mail) => {
+                    self.note_claim(&mail);
                     let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
@@ -255,9 +260,12 @@ impl World {
         }
         let is_closed = |event: &Event| matches!(event, Event::Close(closed) if *closed == key);
         self.model.is_input_of(conn, !events.iter().any(is_closed));
+        let is_its =
+            |event: &Event| matches!(event, Event::Said(Said::Connected(at), _) if *at == key);
+        let is_let_in = events.iter().any(is_its);
         packets(&bytes[..consumed], version, |packet| {
             self.trace.add(format_args!("  {} > {}", conn.0, Text(packet)));
-            self.consumed(conn, packet);
+            self.consumed(conn, packet, is_let_in);
         });
         self.carry_out(shard, root, events);
     }
@@ -330,6 +338,7 @@ impl World {
             Letter::Mail(mail) => {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
                 let mail = through_bytes(&mail);
+                let comes = self.comes(&mail);
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
                 let press = self.press_for(&mail);
@@ -339,6 +348,9 @@ impl World {
                     press(shard, false);
                     shard.turn_end(sink);
                 });
+                if let Some(client) = comes {
+                    self.has_come(client, to);
+                }
                 self.carry_out(to, root, events);
             }
             Letter::Conn(conn) => {

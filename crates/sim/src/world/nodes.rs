@@ -1,12 +1,13 @@
-//! Shards of several nodes: each client stays with a node, whose shards hold its session.
+//! Shards of several nodes: a client comes to any of them, and its session goes where it is.
 
 use super::line::BrokerEnd;
-use super::sink::Output;
-use super::{Port, World};
+use super::sink::{Event, Output};
+use super::{CLIENTS, Port, World};
+use crate::model::Said;
 use crate::names::ClientNo;
 use crate::plant::Plant;
 use std::ops::Range;
-use weir_core::{Micros, Shard};
+use weir_core::{Mail, Micros, SessionMail, SessionPart, Shard};
 
 /// How large the cluster is.
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +92,85 @@ impl World {
         self.join_all();
     }
 
-    /// A shard of the client's node, to whose listener it connects.
+    /// A shard of the node to whose listener a client connects: any, but each probe goes to the
+    /// next one.
     pub(super) fn shard_for(&mut self, ClientNo(client): ClientNo) -> usize {
+        let nodes = usize::from(self.size.nodes);
         // A start after a crash may have made another number of shards.
-        let shards = self.shards.len() / usize::from(self.size.nodes);
-        let node = client % usize::from(self.size.nodes);
+        let shards = self.shards.len() / nodes;
+        let is_probe = client >= CLIENTS || nodes == 1;
+        let node = if is_probe { client % nodes } else { self.chance.below(nodes) };
         node * shards + self.chance.below(shards)
+    }
+
+    /// Whose session a shard claims.
+    pub(super) fn note_claim(&mut self, mail: &Mail) {
+        if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
+            && let Some(client) = ClientNo::of(client_id)
+        {
+            self.claims.insert(*claim, client);
+            self.model.claimed(client, *is_clean);
+        }
+    }
+
+    /// What a shard did with sessions that clients have claimed on other nodes.
+    pub(super) fn follow_sessions(&mut self, shard: usize, events: &[Event]) {
+        let is_let_in = |client: ClientNo| {
+            events.iter().any(|event| match event {
+                Event::Said(Said::Connected(key), _) => {
+                    let conn = self.ports[shard].conns.get(key);
+                    conn.is_some_and(|conn| self.lines[conn.0].client == client)
+                }
+                _ => false,
+            })
+        };
+        let mut over = Vec::new();
+        for event in events {
+            if let Event::Said(Said::TakenOver(key), _) = event
+                && let Some(&conn) = self.ports[shard].conns.get(key)
+                && !is_let_in(self.lines[conn.0].client)
+            {
+                over.push(conn);
+            }
+        }
+        let is_over = |&client: &ClientNo| {
+            let number = self.model.alive.get(&client);
+            let session = number.map(|&number| self.model.session(number));
+            let is_absent = session.is_some_and(|it| it.shard == shard && it.conn.is_none());
+            is_absent
+                && !is_let_in(client)
+                && self.shards[shard].client(&client.client_id()).is_none()
+        };
+        let begun: Vec<ClientNo> = (0..CLIENTS).map(ClientNo).filter(is_over).collect();
+        for conn in over {
+            let client_id = self.lines[conn.0].client.client_id();
+            let goes_on = self.shards[shard].client(&client_id).is_some();
+            self.model.taken_over(conn, goes_on);
+        }
+        begun.into_iter().for_each(|client| self.model.begun_elsewhere(client));
+        for event in events {
+            if let Event::Mail(_, Mail::Session(SessionMail::Leaving { claim, .. })) = event
+                && let Some(&client) = self.claims.get(claim)
+            {
+                self.model.leaves(client);
+            }
+        }
+    }
+
+    /// Whose session is complete with a letter.
+    pub(super) fn comes(&self, mail: &Mail) -> Option<ClientNo> {
+        match mail {
+            Mail::Session(SessionMail::Part { claim, part: SessionPart::End }) => {
+                self.claims.get(claim).copied()
+            }
+            _ => None,
+        }
+    }
+
+    /// It was.
+    pub(super) fn has_come(&mut self, client: ClientNo, shard: usize) {
+        if self.shards[shard].client(&client.client_id()).is_some() {
+            self.model.comes(client, shard);
+        }
     }
 }
