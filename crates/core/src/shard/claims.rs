@@ -64,9 +64,21 @@ impl Shard {
             let waiting = AwaitAuth { connect: body, version, method, asked };
             connection.phase = Phase::AwaitAuth(Box::new(waiting));
         }
+        self.outbid(&client_id, claim, sink);
         if let Some(older) = self.claims.asking.insert(client_id, ticket) {
             // [MQTT-3.1.4-3]
             self.refuse_asking(older, sink);
+        }
+    }
+
+    /// A client has come again here: who has claimed its session before waits for nothing more.
+    fn outbid(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
+        for Claimant { shard, number, .. } in
+            self.claims.waiting.remove(client_id).into_iter().flatten()
+        {
+            let mail = SessionMail::Held { client_id: client_id.into(), claim, is_asking: true };
+            sink.mail(shard, Mail::Session(mail));
+            self.answers.receipts.note_done(shard, number);
         }
     }
 

@@ -223,9 +223,7 @@ impl Model {
     /// Whether a client that waits may be refused: it has come again.
     pub(crate) fn may_be_refused(&self, number: ConnNo) -> bool {
         let conn = &self.conns[number.0];
-        let is_other = |(at, other): (usize, &Conn)| {
-            at != number.0 && other.client == conn.client && other.is_open
-        };
+        let is_other = |(at, other): (usize, &Conn)| at != number.0 && other.client == conn.client;
         conn.asking.is_some() && self.conns.iter().enumerate().any(is_other)
     }
 

@@ -94,7 +94,8 @@ impl Model {
         let asks = |it: &&Subscribe| {
             it.wants_retained && self.subscriptions[it.subscription.0].session == session
         };
-        let again = |it: &Subscribe| Subscribe { noted, effective: None, ..it.clone() };
+        let is_broken = true;
+        let again = |it: &Subscribe| Subscribe { noted, effective: None, is_broken, ..it.clone() };
         let again: Vec<Subscribe> = self.recent.subscribes.iter().filter(asks).map(again).collect();
         self.recent.subscribes.extend(again);
     }
