@@ -299,7 +299,8 @@ impl Server {
             }
             _ => (weir_reactor::mailboxes(wakers), None),
         };
-        let (journals, generations) = self.journals(&mut made, seed, &mut mailboxes)?;
+        let (journals, generations) =
+            self.journals((&mut made, node.first), seed, &mut mailboxes)?;
         let (letters, to_control): (_, Vec<_>) = match has_control {
             true => {
                 let (letters, ends) = weir_reactor::outside(&mut mailboxes, REQUESTS_MAX)?;
@@ -457,7 +458,7 @@ impl Server {
     /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.
     fn journals(
         &self,
-        shards: &mut [Shard],
+        (shards, first): (&mut [Shard], u16),
         seed: u64,
         mailboxes: &mut [Mailbox<Letter>],
     ) -> Result<Logs, ServeError> {
@@ -474,7 +475,7 @@ impl Server {
         }
         let partitions = Partitions::spread(shards.len() as u16, seed);
         let Started { logs, room, generations, pages } =
-            journal::start(store, root, limits.packet_bytes_max, shards, &partitions)?;
+            journal::start(store, root, limits.packet_bytes_max, (shards, first), &partitions)?;
         let pager = pages.run(mailboxes)?;
         let mut journals = Vec::new();
         for ((own, mailbox), (mut journal, disk)) in (0..).zip(mailboxes).zip(logs) {

@@ -61,7 +61,7 @@ pub(crate) fn start(
     config: &StoreConfig,
     root: &Path,
     packet_bytes_max: u32,
-    shards: &mut [Shard],
+    (shards, first): (&mut [Shard], u16),
     partitions: &Partitions,
 ) -> Result<Started, NoStore> {
     let now = Micros(weir_reactor::now_us());
@@ -75,7 +75,7 @@ pub(crate) fn start(
     let mut rebuilt = Vec::new();
     for (shard, path) in logs {
         let rebuild = read(shard, &path, wall, &mut progress)?;
-        rebuilt.push((ShardId(shard), rebuild));
+        rebuilt.push((ShardId(first + shard), rebuild));
     }
     let late = Undelivered::of(&rebuilt, now);
     let mut parcels = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn start(
         logs.push(open(generations.next(own)?, &settings, pages, config)?);
     }
     let parcels_read = parcels.len();
-    let mut anew = Anew { shards, logs, letters: VecDeque::new(), now };
+    let mut anew = Anew { shards, first, logs, letters: VecDeque::new(), now };
     anew.write(parcels, &late, partitions, &mut progress).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
@@ -163,6 +163,8 @@ pub(super) fn open(
 /// The logs that are written anew.
 struct Anew<'a> {
     shards: &'a mut [Shard],
+    /// The number of the first of them.
+    first: u16,
     logs: Vec<(Journal, Folder)>,
     /// Between the shards: to whom, from whom.
     letters: VecDeque<(ShardId, ShardId, Mail)>,
@@ -181,40 +183,50 @@ impl Anew<'_> {
         self.each(|shard, sink| shard.begin_base(now, sink));
         for (at, parcel) in parcels.into_iter().enumerate() {
             progress.written(at, all);
-            let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
+            let owner = parcel.name().map_or(0, |name| partitions.owner(name).0);
+            let owner = ShardId(self.first + owner);
             self.tell(owner, |shard, sink| shard.restored(parcel, now, sink));
             self.deliver();
             self.write_out(owner, WRITE_BYTES)?;
         }
         for late in late {
-            for own in (0..self.shards.len() as u16).map(ShardId) {
+            for own in self.all() {
                 // Any shard may choose members of groups, but only one.
-                let chooses = own == ShardId(0);
+                let chooses = own == ShardId(self.first);
                 self.tell(own, |shard, sink| shard.redelivered(late, chooses, now, sink));
                 self.deliver();
                 self.write_out(own, WRITE_BYTES)?;
             }
         }
         self.each(|shard, sink| shard.end_base(now, sink));
-        for own in (0..self.shards.len() as u16).map(ShardId) {
+        for own in self.all() {
             self.write_out(own, 0)?;
-            let last = self.logs[usize::from(own.0)].0.last;
+            let last = self.logs[self.at(own)].0.last;
             self.tell(own, |shard, sink| shard.committed(last, now, sink));
         }
         self.each(|shard, sink| shard.turn_end(sink));
         Ok(())
     }
 
+    fn all(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (self.first..self.first + self.shards.len() as u16).map(ShardId)
+    }
+
+    /// Where a shard is among them.
+    fn at(&self, shard: ShardId) -> usize {
+        usize::from(shard.0 - self.first)
+    }
+
     /// Tells a shard something, with its log at hand.
     fn tell(&mut self, to: ShardId, say: impl FnOnce(&mut Shard, &mut StartSink<'_>)) {
-        let at = usize::from(to.0);
+        let at = self.at(to);
         let journal = &mut self.logs[at].0;
         journal.begin_input();
         say(&mut self.shards[at], &mut StartSink { own: to, journal, letters: &mut self.letters });
     }
 
     fn each(&mut self, mut say: impl FnMut(&mut Shard, &mut StartSink<'_>)) {
-        for own in (0..self.shards.len() as u16).map(ShardId) {
+        for own in self.all() {
             self.tell(own, &mut say);
         }
         self.deliver();
@@ -230,7 +242,8 @@ impl Anew<'_> {
 
     /// Writes what waits, once it is more than so many bytes.
     fn write_out(&mut self, own: ShardId, bytes: usize) -> io::Result<()> {
-        let (journal, disk) = &mut self.logs[usize::from(own.0)];
+        let at = self.at(own);
+        let (journal, disk) = &mut self.logs[at];
         if journal.log.pending_bytes() > bytes { journal.write_out(disk) } else { Ok(()) }
     }
 }

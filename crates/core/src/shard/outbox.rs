@@ -7,12 +7,13 @@ use crate::base::Cycle;
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
-use crate::outbox::Letters;
+use crate::outbox::{Letters, MailTarget};
 use crate::record::Record;
 use crate::sink::Sink;
 use crate::undelivered::Undelivered;
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_wire::QoS;
 
@@ -70,6 +71,8 @@ impl Shard {
         let is_mailed = delivery.qos == QoS::ExactlyOnce
             && delivery.publisher.is_some_and(is_durable)
             && !may_be_refused
+            // Nobody would mail it to another node again after a crash.
+            && letters_stay(&targets, &self.place.node)
             && !self.bounds.is_short
             && self.outbox.has_room()
             && !targets.iter().any(|target| self.answers.receipts.is_short(target.shard));
@@ -312,4 +315,9 @@ impl Shard {
         }
         self.settle(now, sink);
     }
+}
+
+/// Whether a message is for shards of this node alone.
+fn letters_stay(targets: &[MailTarget], node: &Range<u16>) -> bool {
+    targets.iter().all(|target| node.contains(&target.shard.0))
 }

@@ -1,6 +1,7 @@
 //! Nodes of a cluster on one host, with an etcd of their own: whoever is connected to one of them
 //! is served as by one broker.
 
+use crate::store::{is_acknowledged, join, publish, take};
 use crate::support::blocking::Blocking;
 use crate::support::certificates::Authority;
 use crate::support::live::{free, is_served, left, offer};
@@ -234,4 +235,101 @@ fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back(
     let (mut client, reason) = offer(&nodes[0].address, "client", None);
     assert_eq!(reason, ReasonCode::Success);
     assert!(is_served(&mut client));
+}
+
+#[test]
+fn a_client_that_comes_to_another_node_has_its_session_there_and_its_old_connection_ends() {
+    let Some((_etcd, nodes)) = cluster(&["a", "b", "c"]) else { return };
+    let (mut old, was_there) = join(&nodes[0].address, "wanderer");
+    assert!(!was_there);
+    old.subscribe("t/#", QoS::AtLeastOnce);
+    old.subscribe("$share/group/s", QoS::AtLeastOnce);
+    let mut publisher = Peer::client(&nodes[1].address, "pub");
+    publisher.publish("t/open", "open", Some(1), false);
+    assert_eq!(publisher.acknowledged(), 1);
+    // It is not acknowledged, so it comes again.
+    assert!(old.next().is_some());
+    let (mut new, was_there) = join(&nodes[1].address, "wanderer");
+    assert!(was_there);
+    assert_eq!(left(&mut old), Some(ReasonCode::SessionTakenOver));
+    assert_eq!(take(&mut new).as_deref(), Some("open"));
+    for (count, topic) in (2..).zip(["t/1", "s", "t/2", "s"]) {
+        publisher.publish(topic, topic, Some(count), false);
+        assert_eq!(publisher.acknowledged(), count);
+        assert_eq!(take(&mut new).as_deref(), Some(topic));
+    }
+    drop(new);
+    for count in 10..60 {
+        publisher.publish("t/missed", &count.to_string(), Some(count), false);
+        assert_eq!(publisher.acknowledged(), count);
+    }
+    let (mut last, was_there) = join(&nodes[2].address, "wanderer");
+    assert!(was_there);
+    for count in 10..60_u16 {
+        assert_eq!(take(&mut last), Some(count.to_string()));
+    }
+    // A clean start ends the session wherever it is.
+    let _clean = Peer::client(&nodes[0].address, "wanderer");
+    assert_eq!(left(&mut last), Some(ReasonCode::SessionTakenOver));
+    assert!(!join(&nodes[1].address, "wanderer").1);
+}
+
+#[test]
+fn a_session_that_moved_is_on_the_disk_of_the_node_that_has_it_and_of_no_other() {
+    let Some(etcd) = Etcd::start() else { return };
+    let stores = ["a", "b"].map(|name| {
+        let folder = etcd.folder.path().join(format!("store-{name}"));
+        format!("[store]\npath = {folder:?}\n")
+    });
+    let configs = [0, 1].map(|at| etcd.node_with(["a", "b"][at], &stores[at]));
+    let mut nodes = configs.each_ref().map(broker);
+    let (mut of, _) = join(&nodes[0].address, "wanderer");
+    of.subscribe("t", QoS::AtLeastOnce);
+    drop(of);
+    let (mut publisher, _) = join(&nodes[0].address, "pub");
+    // Enough to be on pages of the disk in part.
+    const MESSAGES: u16 = 3_000;
+    for count in 1..=MESSAGES {
+        publish(&mut publisher, "t", &count.to_string(), count).unwrap();
+        assert!(is_acknowledged(&mut publisher));
+    }
+    let (of, was_there) = join(&nodes[1].address, "wanderer");
+    assert!(was_there);
+    drop(of);
+    nodes.iter_mut().for_each(|node| {
+        node.signal(Signal::KILL);
+        node.child.wait().unwrap();
+    });
+    let nodes = configs.each_ref().map(broker);
+    let (mut of, was_there) = join(&nodes[0].address, "wanderer");
+    assert!(was_there);
+    // What the killed connection had in flight comes again; the order is the same.
+    let came: Vec<u16> = (0..MESSAGES).map(|_| take(&mut of).unwrap().parse().unwrap()).collect();
+    assert_eq!(came, (1..=MESSAGES).collect::<Vec<_>>());
+    assert!(!join(&nodes[1].address, "other").1);
+}
+
+#[test]
+fn a_session_that_was_begun_anew_while_its_node_was_lost_is_dropped_there() {
+    let Some(etcd) = Etcd::start() else { return };
+    let store = format!("[store]\npath = {:?}\n", etcd.folder.path().join("store"));
+    let config = etcd.node_with("b", &store);
+    let (mut other, mut lost) = (broker(etcd.node("a")), broker(&config));
+    let (mut of, _) = join(&lost.address, "wanderer");
+    of.subscribe("old", QoS::AtLeastOnce);
+    lost.signal(Signal::KILL);
+    lost.child.wait().unwrap();
+    other.says("a node is lost node=\"b\"");
+    let (mut of, was_there) = join(&other.address, "wanderer");
+    assert!(!was_there, "its node is lost");
+    of.subscribe("new", QoS::AtLeastOnce);
+    let mut back = broker(&config);
+    back.says("begun anew on another node");
+    // It is one session again, wherever the client goes.
+    let (mut of, was_there) = join(&back.address, "wanderer");
+    assert!(was_there);
+    let (mut publisher, _) = join(&other.address, "pub");
+    publish(&mut publisher, "old", "old", 1).unwrap();
+    publish(&mut publisher, "new", "new", 2).unwrap();
+    assert_eq!(take(&mut of).as_deref(), Some("new"));
 }

@@ -73,6 +73,7 @@ impl Broker {
             let mut line = String::new();
             if log.read_line(&mut line).unwrap() == 0 {
                 child.wait().unwrap();
+                eprintln!("it said before it ended: {early:#?}");
                 return None;
             }
             if let Some((_, listening)) = line.split_once("listening on ") {
