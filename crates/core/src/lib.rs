@@ -14,6 +14,7 @@ mod ask;
 mod auth;
 mod base;
 mod bounds;
+mod chosen;
 mod claims;
 mod clients;
 mod conditions;

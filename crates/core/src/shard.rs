@@ -50,6 +50,7 @@ pub use freeze::NotMoved;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;
+use crate::chosen::Chosen;
 use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
@@ -97,6 +98,7 @@ pub struct Shard {
     clients: Clients,
     arriving: BTreeMap<SessionKey, Attachment>,
     claims: Claims,
+    chosen: Chosen,
     filters: Filters,
     matched: Matched,
     picks: Picks,
@@ -139,6 +141,7 @@ impl Shard {
             clients: Clients::new(id, seed),
             arriving: BTreeMap::new(),
             claims: Claims::default(),
+            chosen: Chosen::default(),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),

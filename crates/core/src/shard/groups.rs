@@ -7,9 +7,10 @@
 
 use super::Shard;
 use super::room::Room;
-use crate::keys::{Micros, SessionKey};
+use crate::chosen::Sent;
+use crate::keys::{Micros, SessionKey, ShardId};
 use crate::mail::{GroupPick, Mail};
-use crate::message::Delivery;
+use crate::message::{Delivery, Message};
 use crate::outbox::MailTarget;
 use crate::own::is_brokers_own;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
@@ -116,9 +117,49 @@ impl Shard {
             } else if to_subscribers || !picks.is_empty() {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
+                self.note_chosen(shard, number, &message, &picks);
                 let mailed = None;
                 sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
             }
+        }
+    }
+
+    /// Members on another node were chosen for a message whose publisher waits.
+    #[inline]
+    pub(super) fn note_chosen(
+        &mut self,
+        to: ShardId,
+        number: Option<u64>,
+        message: &Arc<Message>,
+        picks: &SmallVec<[GroupPick; 1]>,
+    ) {
+        if let Some(number) = number
+            && !picks.is_empty()
+            && !self.place.node.contains(&to.0)
+        {
+            let (message, picks, is_pending) = (Arc::clone(message), picks.clone(), false);
+            self.chosen.note(to, Sent { number, message, picks, is_pending });
+        }
+    }
+
+    /// Chooses other members for what went to those of a shard that is lost, if that did not say
+    /// that they have it. Their publishers wait for these.
+    pub(super) fn choose_for_lost(&mut self, lost: ShardId, now: Micros, sink: &mut impl Sink) {
+        for Sent { number, message, picks, .. } in self.chosen.take(lost) {
+            let ticket = self.answers.receipts.waiting_for(lost, number);
+            self.begin_answer();
+            let mut delivery = Delivery::from_message(&message, None);
+            delivery.is_awaited = ticket.is_some();
+            self.filters.conditions.next_message();
+            self.encoder.begin();
+            for pick in picks {
+                self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
+                self.deliver_to_chosen(&mut delivery, now, sink);
+            }
+            if !self.picks.there.is_empty() {
+                self.mail_to_shards(false, &mut delivery, sink);
+            }
+            ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
         }
     }
 

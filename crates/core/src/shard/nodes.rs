@@ -69,7 +69,9 @@ impl Shard {
         if !self.place.remove_node(&node) {
             return;
         }
+        self.filters.gone.extend(node.clone().map(ShardId));
         self.stop_moves(&node, now, sink);
+        node.clone().for_each(|shard| self.choose_for_lost(ShardId(shard), now, sink));
         for shard in node.clone().map(ShardId) {
             self.retained.forget_shard(shard);
             for ticket in self.answers.receipts.forget(shard) {
@@ -79,7 +81,6 @@ impl Shard {
             self.outbox.forget(shard);
         }
         self.answer_queries(now, sink);
-        self.filters.gone.extend(node.clone().map(ShardId));
         self.go_on_forgetting(Box::new(Forget { node, filter: 0 }), now);
         self.settle(now, sink);
     }

@@ -32,6 +32,7 @@ mod groups;
 mod letters;
 mod moves;
 mod net;
+mod nodes;
 mod outbox;
 #[expect(unreachable_pub, dead_code, reason = "shared with the library of the fuzz targets")]
 #[path = "../../../../fuzz/src/packet.rs"]

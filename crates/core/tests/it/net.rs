@@ -181,6 +181,8 @@ pub(crate) struct Net {
     pub(crate) wires: Vec<Wires>,
     peers: Vec<Conn>,
     pub(crate) now: Micros,
+    /// Where those that come now are accepted.
+    pub(crate) entry: usize,
     next_key: u32,
     /// Keys of connections that are gone, to be given again before new ones.
     pub(crate) free_keys: Vec<ConnKey>,
@@ -205,6 +207,7 @@ impl Net {
             wires: (0..shards).map(|_| Wires::default()).collect(),
             peers: Vec::new(),
             now: Micros(1_000_000),
+            entry: 0,
             next_key: 0,
             free_keys: Vec::new(),
             steps_seen_max: 0,
@@ -216,6 +219,42 @@ impl Net {
         let mut net = Self::with_limits(shards, limits);
         net.shards.iter_mut().for_each(Shard::keep_log);
         net
+    }
+
+    /// Nodes of a shard each, with a log if `is_logged`, which know each other.
+    pub(crate) fn of_nodes(nodes: u16, is_logged: bool) -> Self {
+        let mut net = Self::new(nodes);
+        for (id, shard) in (0..).zip(&mut net.shards) {
+            *shard = Shard::of_node(ShardId(id), id..id + 1, Settings::default(), SEED);
+            shard.set_clustered(1_000, Wall(0));
+            if is_logged {
+                shard.keep_log();
+            }
+        }
+        for (at, other) in (0..nodes).flat_map(|at| (0..nodes).map(move |other| (at, other))) {
+            if at != other {
+                net.meet(at.into(), other);
+            }
+        }
+        net.go_on();
+        net
+    }
+
+    /// A node is here, for another.
+    pub(crate) fn meet(&mut self, at: usize, other: u16) {
+        self.shards[at].node_joined(other..other + 1, self.now, &mut self.wires[at]);
+        self.shards[at].turn_end(&mut self.wires[at]);
+    }
+
+    /// A node is lost, with what is on its way to and from it.
+    pub(crate) fn lose_node(&mut self, lost: u16) {
+        self.wires[usize::from(lost)].mail.clear();
+        for at in (0..self.shards.len()).filter(|&at| at != usize::from(lost)) {
+            self.wires[at].mail.retain(|(to, _)| to.0 != lost);
+            self.shards[at].node_lost(lost..lost + 1, self.now, &mut self.wires[at]);
+            self.shards[at].turn_end(&mut self.wires[at]);
+            self.resume(at);
+        }
     }
 
     /// All that a shard has recorded outlives a crash from now on.
@@ -262,14 +301,15 @@ impl Net {
         self.wires[shard].log.iter().map(|&(_, kind, _)| kind).collect()
     }
 
-    /// Opens a connection on shard 0, as accepted anywhere.
+    /// Opens a connection on the shard of the entry, as accepted anywhere.
     pub(crate) fn open(&mut self, version: Version) -> Peer {
         let key = self.free_keys.pop().unwrap_or_else(|| {
             self.next_key += 1;
             ConnKey(self.next_key - 1)
         });
-        self.shards[0].opened(key, self.now);
-        self.peers.push(Conn { shard: 0, key, version, is_closed: false, left: Vec::new() });
+        let shard = self.entry;
+        self.shards[shard].opened(key, self.now);
+        self.peers.push(Conn { shard, key, version, is_closed: false, left: Vec::new() });
         self.peers.len() - 1
     }
 

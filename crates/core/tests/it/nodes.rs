@@ -1,0 +1,206 @@
+//! Sessions that go from node to node, a shard each: with what is on its way, and when a node is
+//! lost meanwhile.
+
+use crate::net::{Ask, Net, Peer};
+use weir_wire::{PacketKind, QoS};
+
+const Q1: QoS = QoS::AtLeastOnce;
+const Q2: QoS = QoS::ExactlyOnce;
+
+fn kept() -> Ask<'static> {
+    Ask { clean: false, expiry_s: 1_000, ..Ask::default() }
+}
+
+/// A client connects to a node.
+fn join_at(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
+    let peer = come_to(net, node, client_id, ask);
+    settle(net);
+    let lines = net.read(peer);
+    assert!(lines[0].starts_with("CONNACK Success"), "{lines:?}");
+    peer
+}
+
+/// All letters arrive, and all that is recorded outlives a crash.
+fn settle(net: &mut Net) {
+    for _ in 0..4 {
+        net.go_on();
+        (0..net.shards.len()).for_each(|shard| net.commit(shard));
+    }
+    net.go_on();
+}
+
+/// Sends CONNECT, and no letter on.
+fn come_to(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
+    net.entry = node;
+    net.connect(client_id, ask)
+}
+
+/// Publishes, and nothing is delivered.
+fn publish_at(net: &mut Net, peer: Peer, id: u16) {
+    net.publish(peer, "t", Q1, id, &id.to_string());
+}
+
+/// A session with a subscription to `t` and the messages 1 and 2 in its queue, on node 0, and a
+/// publisher on node 2.
+fn absent(is_logged: bool) -> (Net, Peer) {
+    let mut net = Net::of_nodes(3, is_logged);
+    let old = join_at(&mut net, 0, "c", kept());
+    net.subscribe(old, "t", Q1);
+    net.subscribe(old, "$share/g/s", Q1);
+    settle(&mut net);
+    net.cut(old);
+    let publisher = join_at(&mut net, 2, "p", Ask::default());
+    for id in 1..=2 {
+        publish_at(&mut net, publisher, id);
+    }
+    settle(&mut net);
+    assert_eq!(net.read(publisher), ["PUBACK #1 Success", "PUBACK #2 Success"]);
+    (net, publisher)
+}
+
+/// The payloads that came behind the CONNACK.
+fn payloads(lines: &[String]) -> Vec<&str> {
+    lines[1..].iter().map(|line| line.rsplit(' ').next().unwrap()).collect()
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_or_out_of_order_whenever_a_message_is_published() {
+    // After so many letters of the hand-over the publisher says something.
+    for letters in 0..40 {
+        let (mut net, publisher) = absent(false);
+        let new = come_to(&mut net, 1, "c", kept());
+        for _ in 0..letters {
+            let next = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
+            let _ = next.into_iter().any(|(from, to)| net.deliver_between(from, to));
+        }
+        publish_at(&mut net, publisher, 3);
+        net.go_on();
+        publish_at(&mut net, publisher, 4);
+        net.go_on();
+        let lines = net.read(new);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters}: {lines:?}");
+        assert_eq!(payloads(&lines), ["1", "2", "3", "4"], "after {letters} letters: {lines:?}");
+        assert_eq!(net.shards[0].stats().sessions, 0);
+        assert_eq!(net.shards[1].stats().sessions_taken, 1);
+    }
+}
+
+#[test]
+fn a_session_stays_if_the_node_that_was_to_get_it_is_lost() {
+    for letters in 0..30 {
+        let (mut net, publisher) = absent(false);
+        come_to(&mut net, 1, "c", kept());
+        for _ in 0..letters {
+            let next = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
+            let _ = next.into_iter().any(|(from, to)| net.deliver_between(from, to));
+        }
+        if net.shards[0].stats().sessions == 0 {
+            // It has it.
+            break;
+        }
+        net.lose_node(1);
+        net.go_on();
+        publish_at(&mut net, publisher, 3);
+        net.publish(publisher, "s", Q1, 4, "4");
+        net.go_on();
+        let back = come_to(&mut net, 2, "c", kept());
+        net.go_on();
+        let lines = net.read(back);
+        assert_eq!(payloads(&lines), ["1", "2", "3", "4"], "after {letters} letters: {lines:?}");
+    }
+}
+
+#[test]
+fn a_client_is_let_in_anew_if_the_node_that_has_its_session_is_lost() {
+    let (mut net, publisher) = absent(false);
+    let new = come_to(&mut net, 1, "c", kept());
+    while net.shards[1].stats().sessions == 0 {
+        let next = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
+        assert!(next.into_iter().any(|(from, to)| net.deliver_between(from, to)));
+    }
+    assert!(net.read(new).is_empty(), "its CONNACK waits");
+    net.lose_node(0);
+    net.go_on();
+    let lines = net.read(new);
+    assert!(lines[0].starts_with("CONNACK Success") && !lines[0].contains("present"), "{lines:?}");
+    net.subscribe(new, "t", Q1);
+    net.go_on();
+    publish_at(&mut net, publisher, 3);
+    net.go_on();
+    assert_eq!(net.read(new).last().unwrap(), "PUBLISH t q1 #1 3");
+}
+
+#[test]
+fn of_two_that_come_at_once_one_stays() {
+    let (mut net, _) = absent(false);
+    let (one, other) = (come_to(&mut net, 1, "c", kept()), come_to(&mut net, 2, "c", kept()));
+    net.go_on();
+    let answers = [one, other].map(|peer| net.read(peer));
+    let is_let_in = |lines: &Vec<String>| lines[0].contains("Success present");
+    assert_eq!(answers.iter().filter(|lines| is_let_in(lines)).count(), 1, "{answers:?}");
+    assert!(answers.iter().any(|lines| lines[0].contains("Server busy")), "{answers:?}");
+    assert_eq!(net.shards.iter().map(|shard| shard.stats().sessions).sum::<u64>(), 2);
+}
+
+#[test]
+fn who_has_handed_a_session_over_forgets_it_when_the_other_has_it_in_its_log() {
+    let (mut net, _) = absent(true);
+    let new = come_to(&mut net, 1, "c", kept());
+    net.go_on();
+    assert_eq!(net.shards[0].stats().sessions, 1, "it is not committed on node 1");
+    assert!(net.read(new).is_empty());
+    net.commit(1);
+    net.go_on();
+    assert_eq!(net.shards[0].stats().sessions, 0);
+    assert!(net.read(new).is_empty(), "its end is not committed on node 0");
+    net.commit(0);
+    net.go_on();
+    net.commit(1);
+    assert!(net.read(new)[0].contains("Success present"));
+}
+
+#[test]
+fn what_went_to_a_member_on_a_node_that_is_lost_goes_to_another() {
+    let mut net = Net::of_nodes(3, false);
+    let members = [0, 1].map(|node| join_at(&mut net, node, &format!("m{node}"), kept()));
+    for &member in &members {
+        net.subscribe(member, "$share/g/s", Q1);
+    }
+    net.go_on();
+    members.iter().for_each(|&member| drop(net.read(member)));
+    let publisher = join_at(&mut net, 2, "p", Ask::default());
+    for id in 1..=10 {
+        net.publish(publisher, "s", if id % 2 == 0 { Q1 } else { Q2 }, id, &id.to_string());
+    }
+    // Half of them are on their way to a node that does not get them.
+    net.lose_node(1);
+    assert!(net.read(publisher).len() < 10, "they wait for the other member");
+    net.go_on();
+    assert_eq!(net.read(publisher).len(), 10);
+    let lines = net.read(members[0]);
+    let mut payloads: Vec<u16> =
+        lines.iter().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    payloads.sort_unstable();
+    assert_eq!(payloads, (1..=10).collect::<Vec<_>>());
+    net.ack(members[0], PacketKind::PubAck, 1);
+}
+
+#[test]
+fn a_session_that_is_older_than_the_one_on_another_node_is_dropped_when_they_meet() {
+    let (mut net, _) = absent(false);
+    net.lose_node(0);
+    // Node 0 goes on for itself, as one that comes back from its disk.
+    for other in [1, 2] {
+        let Net { shards, wires, now, .. } = &mut net;
+        shards[0].node_lost(other..other + 1, *now, &mut wires[0]);
+    }
+    let new = join_at(&mut net, 1, "c", kept());
+    assert_eq!(net.shards[0].stats().sessions, 1);
+    for (at, other) in [(0, 1), (0, 2), (1, 0), (2, 0)] {
+        net.meet(at, other);
+    }
+    net.go_on();
+    assert_eq!(net.shards[0].stats().sessions, 0);
+    assert_eq!(net.shards[0].stats().sessions_stale, 1);
+    assert!(!net.is_closed(new));
+}
