@@ -1,7 +1,7 @@
 //! Faults that the simulation's host commits on purpose, to show that the checkers find them.
 
 use crate::chance::Chance;
-use weir_core::Mail;
+use weir_core::{Mail, SessionMail, SessionPart};
 use weir_wire::PacketKind;
 
 /// Every fault.
@@ -47,6 +47,9 @@ pub const PLANTS: &[Plant] = &[
     Plant::AgeCopy,
     Plant::LoseInterest,
     Plant::MissNode,
+    Plant::LoseClaim,
+    Plant::LosePart,
+    Plant::SwitchEarly,
 ];
 
 /// A fault.
@@ -94,6 +97,9 @@ pub enum Plant {
     AgeCopy,
     LoseInterest,
     MissNode,
+    LoseClaim,
+    LosePart,
+    SwitchEarly,
 }
 
 impl Plant {
@@ -141,6 +147,9 @@ impl Plant {
             Self::AgeCopy => "age-copy",
             Self::LoseInterest => "lose-interest",
             Self::MissNode => "miss-node",
+            Self::LoseClaim => "lose-claim",
+            Self::LosePart => "lose-part",
+            Self::SwitchEarly => "switch-early",
         }
     }
 
@@ -159,7 +168,7 @@ impl Plant {
             // Another shard may say the same, or the publisher be gone.
             Self::LoseRefusal => 1,
             Self::AnswerEarly => 8,
-            Self::MissNode => 1,
+            Self::MissNode | Self::LosePart | Self::SwitchEarly => 1,
             // A later version makes up for it.
             Self::AgeCopy => 2,
             _ if self.needs_crashes() => 1,
@@ -198,7 +207,16 @@ impl Plant {
 
     /// Whether it can only be committed between nodes.
     pub const fn needs_nodes(self) -> bool {
-        matches!(self, Self::LoseCopy | Self::AgeCopy | Self::LoseInterest | Self::MissNode)
+        matches!(
+            self,
+            Self::LoseCopy
+                | Self::AgeCopy
+                | Self::LoseInterest
+                | Self::MissNode
+                | Self::LoseClaim
+                | Self::LosePart
+                | Self::SwitchEarly
+        )
     }
 
     /// Whether it can only be committed between shards.
@@ -248,12 +266,22 @@ impl Saboteur {
             version.count = 0;
         }
         let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
+        let is_claim = matches!(mail, Mail::Session(SessionMail::Claim { .. }));
+        let is_part = matches!(
+            mail,
+            Mail::Session(SessionMail::Part {
+                part: SessionPart::State(_) | SessionPart::Queue(_),
+                ..
+            })
+        );
         let is_lost = matches!(mail, Mail::Publish { .. }) && self.strikes(Plant::LoseLetter)
             || matches!(mail, Mail::Retain { .. }) && self.strikes(Plant::LoseRetainLetter)
             || matches!(mail, Mail::Receipt { .. }) && self.strikes(Plant::LoseReceipt)
             || matches!(mail, Mail::Refused { .. }) && self.strikes(Plant::LoseRefusal)
             || matches!(mail, Mail::Copy { .. }) && self.strikes(Plant::LoseCopy)
             || matches!(mail, Mail::Interest { .. }) && self.strikes(Plant::LoseInterest)
+            || is_claim && self.strikes(Plant::LoseClaim)
+            || is_part && self.strikes(Plant::LosePart)
             || is_leave && self.strikes(Plant::LoseLeaveLetter);
         let is_publish = matches!(mail, Mail::Publish { .. });
         match (is_lost, is_publish && self.strikes(Plant::RepeatLetter)) {

@@ -8,7 +8,7 @@ use crate::model::Said;
 use crate::names::{ConnNo, Root};
 use crate::plant::Plant;
 use crate::trace::Line as Text;
-use weir_core::{ConnKey, Mail, Micros, Shard, ShardId};
+use weir_core::{ConnKey, Mail, Micros, SessionMail, Shard, ShardId};
 use weir_wire::{Frame, Packet, Version};
 
 impl World {
@@ -85,6 +85,7 @@ impl World {
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
                     }
+                    self.hasten_switch(shard, to);
                     self.swap_letters(shard, to);
                 }
                 // Asked when the call returned.
@@ -135,6 +136,19 @@ impl World {
     pub(super) fn post(&mut self, from: usize, to: usize, root: Root, letter: Letter) {
         *self.open_letters.entry(root).or_default() += 1;
         self.mail.entry((from, to)).or_default().push_back((root, letter));
+    }
+
+    fn hasten_switch(&mut self, from: usize, to: usize) {
+        let is_switch = |(_, letter): &(Root, Letter)| {
+            matches!(letter, Letter::Mail(Mail::Session(SessionMail::Switched { .. })))
+        };
+        if let Some(queue) = self.mail.get_mut(&(from, to))
+            && queue.len() > 1
+            && queue.back().is_some_and(is_switch)
+            && self.saboteur.strikes(Plant::SwitchEarly)
+        {
+            queue.rotate_right(1);
+        }
     }
 
     fn swap_letters(&mut self, from: usize, to: usize) {
