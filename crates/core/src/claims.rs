@@ -7,7 +7,8 @@ use crate::page::PageRef;
 use crate::parcel::{Admitted, MovedSubscription};
 use crate::record::Wall;
 use crate::shard_set::ShardSet;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// Names a session on its way: by which claim, and the shard that it comes from.
 pub(crate) type Way = (Claim, ShardId);
@@ -17,6 +18,8 @@ pub(crate) type Way = (Claim, ShardId);
 pub(crate) struct Claims {
     /// Nothing if this node is no node among others.
     wall: Option<Wall>,
+    /// When this shard began.
+    began: Micros,
     last: u64,
     /// By which claim each session is here.
     held: Vec<Claim>,
@@ -30,6 +33,10 @@ pub(crate) struct Claims {
     moving: BTreeMap<SessionKey, Way>,
     /// Pages of sessions that leave.
     pub(crate) pages: BTreeMap<PageTicket, Way>,
+    /// The shards of the node that watches this one's wills.
+    pub(crate) watcher: Option<Range<u16>>,
+    /// Sessions with a will that it knows of.
+    pub(crate) told: BTreeSet<SessionKey>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
 }
@@ -99,8 +106,13 @@ pub(crate) struct Coming {
 
 impl Claims {
     /// There may be other nodes. `wall` is between `now` and the clock of the world.
-    pub(crate) fn set_clustered(&mut self, wall: Wall) {
-        self.wall = Some(wall);
+    pub(crate) fn set_clustered(&mut self, began: Micros, wall: Wall) {
+        (self.began, self.wall) = (began, Some(wall));
+    }
+
+    /// When this shard began, if there may be other nodes.
+    pub(crate) fn began(&self) -> Option<Micros> {
+        self.wall.map(|_| self.began)
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -188,13 +200,13 @@ mod tests {
     #[test]
     fn a_claim_is_higher_than_those_that_are_known_and_nobody_elses() {
         let mut claims = Claims::default();
-        claims.set_clustered(Wall(1_000));
+        claims.set_clustered(Micros(0), Wall(1_000));
         let first = claims.next(ShardId(3), Micros(5));
         assert_eq!(first, Claim(1_005 << 8 | 3));
         let second = claims.next(ShardId(3), Micros(5));
         assert!(second > first);
         let mut others = Claims::default();
-        others.set_clustered(Wall(0));
+        others.set_clustered(Micros(0), Wall(0));
         assert!(others.next(ShardId(4), Micros(9)) < second);
         others.note(second);
         let third = others.next(ShardId(4), Micros(9));

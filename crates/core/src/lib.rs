@@ -59,6 +59,7 @@ mod stats;
 mod text;
 mod timers;
 mod undelivered;
+mod watched;
 mod wheel;
 mod window;
 

@@ -179,6 +179,14 @@ impl Place {
         self.others.contains(shard)
     }
 
+    /// The node behind this one in the order of shards, of those that are here.
+    pub(crate) fn next_node(&self) -> Option<Range<u16>> {
+        let others = || self.nodes.iter().map(|(node, _)| node);
+        let behind = others().filter(|node| node.start > self.node.start);
+        let next = behind.min_by_key(|node| node.start);
+        next.or_else(|| others().min_by_key(|node| node.start)).cloned()
+    }
+
     /// Whether there are other nodes.
     pub(crate) fn has_nodes(&self) -> bool {
         !self.nodes.is_empty()

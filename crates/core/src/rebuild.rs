@@ -505,7 +505,7 @@ fn message(
 }
 
 /// Whom it counts for is not known any more.
-fn kept_will(will: &WillRecord<'_>) -> Box<Will> {
+pub(crate) fn kept_will(will: &WillRecord<'_>) -> Box<Will> {
     Box::new(Will {
         topic: will.topic.into(),
         payload: will.payload.into(),

@@ -44,6 +44,7 @@ mod slices;
 mod subscribe;
 mod unsubscribe;
 mod verdicts;
+mod wills;
 
 pub use connect::OWN_CLIENT_IDS;
 pub use freeze::NotMoved;
@@ -71,6 +72,7 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
+use crate::watched::Watched;
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
 use due::{Due, Overflowed};
@@ -99,6 +101,7 @@ pub struct Shard {
     arriving: BTreeMap<SessionKey, Attachment>,
     claims: Claims,
     chosen: Chosen,
+    watched: Watched,
     filters: Filters,
     matched: Matched,
     picks: Picks,
@@ -142,6 +145,7 @@ impl Shard {
             arriving: BTreeMap::new(),
             claims: Claims::default(),
             chosen: Chosen::default(),
+            watched: Watched::default(),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),
@@ -390,7 +394,8 @@ impl Shard {
     /// When [`Shard::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Micros> {
         let due = self.timers.next().into_iter();
-        due.chain(self.answers.due()).chain(self.slices.next()).min()
+        let due = due.chain(self.answers.due()).chain(self.slices.next());
+        due.chain(self.watched.next()).min()
     }
 
     /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry, and what could
@@ -403,9 +408,13 @@ impl Shard {
             let Some(timer) = timers.take_due(now, due) else { break };
             match timer {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
-                Timer::Will(session) => self.will_due(session, sink),
+                Timer::Will(session) => self.will_due(session, now, sink),
                 Timer::Expiry(session) => self.session_due(session, sink),
             }
+            self.settle(now, sink);
+        }
+        if self.watched.next().is_some_and(|due| due <= now) {
+            self.watched_due(now);
             self.settle(now, sink);
         }
         if self.answers.due().is_some_and(|due| due <= now) {

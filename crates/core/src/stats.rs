@@ -126,6 +126,8 @@ pub struct Stats {
     pub sessions_taken: u64,
     /// Sessions dropped because another node had begun them anew while this one was lost.
     pub sessions_stale: u64,
+    /// Wills published for clients of a node that was lost.
+    pub wills_taken: u64,
     /// Records written into the log.
     pub records_logged: u64,
     /// Answers that wait for the log, now.
@@ -203,6 +205,7 @@ impl Stats {
             sessions_given,
             sessions_taken,
             sessions_stale,
+            wills_taken,
             shapes_refused,
             sessions_refused,
             records_logged,

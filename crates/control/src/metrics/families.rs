@@ -336,6 +336,12 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("sessions_stale", "")],
     ),
     family(
+        "weir_wills_taken",
+        Counter,
+        "Wills published for clients of a node of the cluster that was lost.",
+        &[("wills_taken", "")],
+    ),
+    family(
         "weir_control_answers_dropped",
         Counter,
         "Answers that found no room on their way to the control thread.",

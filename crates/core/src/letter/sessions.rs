@@ -14,6 +14,10 @@ const STATE: u8 = 6;
 const QUEUE: u8 = 7;
 const END: u8 = 8;
 const TAKEN: u8 = 9;
+const WILL: u8 = 10;
+const WILL_OVER: u8 = 11;
+const WILL_TAKEN: u8 = 12;
+const UNWATCH: u8 = 13;
 
 pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
     match mail {
@@ -51,6 +55,21 @@ pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
         }
         SessionMail::Part { claim, part: SessionPart::End } => begin(out, END, *claim),
         SessionMail::Taken { claim } => begin(out, TAKEN, *claim),
+        SessionMail::Will { client_id, claim, will, wait_s } => {
+            begin(out, WILL, *claim);
+            put_bytes(out, client_id.as_bytes());
+            put_bytes(out, will);
+            put_number(out, u64::from(*wait_s));
+        }
+        SessionMail::WillOver { client_id } => {
+            begin(out, WILL_OVER, Claim::NONE);
+            put_bytes(out, client_id.as_bytes());
+        }
+        SessionMail::WillTaken { client_id, claim } => {
+            begin(out, WILL_TAKEN, *claim);
+            put_bytes(out, client_id.as_bytes());
+        }
+        SessionMail::Unwatch => begin(out, UNWATCH, Claim::NONE),
     }
 }
 
@@ -82,6 +101,17 @@ pub(super) fn read(from: &mut Reader<'_>) -> Result<SessionMail, BadRecord> {
         QUEUE => SessionMail::Part { claim, part: SessionPart::Queue(from.bytes()?.into()) },
         END => SessionMail::Part { claim, part: SessionPart::End },
         TAKEN => SessionMail::Taken { claim },
+        WILL => SessionMail::Will {
+            claim,
+            client_id: from.text()?.into(),
+            will: from.bytes()?.into(),
+            wait_s: from.number_of_32_bits()?,
+        },
+        WILL_OVER if claim == Claim::NONE => {
+            SessionMail::WillOver { client_id: from.text()?.into() }
+        }
+        WILL_TAKEN => SessionMail::WillTaken { claim, client_id: from.text()?.into() },
+        UNWATCH if claim == Claim::NONE => SessionMail::Unwatch,
         kind => return Err(BadRecord::UnknownKind(kind)),
     })
 }

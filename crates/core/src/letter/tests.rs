@@ -137,6 +137,13 @@ fn of_sessions() -> impl Strategy<Value = Mail> {
         (claim(), shard()).prop_map(|(claim, from)| SessionMail::Switched { claim, from }),
         (claim(), part).prop_map(|(claim, part)| SessionMail::Part { claim, part }),
         claim().prop_map(|claim| SessionMail::Taken { claim }),
+        (text(), claim(), bytes(), any::<u32>()).prop_map(|(client_id, claim, will, wait_s)| {
+            SessionMail::Will { client_id, claim, will, wait_s }
+        }),
+        text().prop_map(|client_id| SessionMail::WillOver { client_id }),
+        (text(), claim())
+            .prop_map(|(client_id, claim)| SessionMail::WillTaken { client_id, claim }),
+        Just(SessionMail::Unwatch),
     ]
     .prop_map(Mail::Session)
 }

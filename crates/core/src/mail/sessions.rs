@@ -57,6 +57,31 @@ pub enum SessionMail {
         /// What it is.
         part: SessionPart,
     },
+    /// A will that the receiver publishes if the sender's node is lost.
+    Will {
+        /// Whose it is.
+        client_id: Box<str>,
+        /// By which claim the sender has its session.
+        claim: Claim,
+        /// The will, as a record has it.
+        will: Box<[u8]>,
+        /// Seconds from then until it is due.
+        wait_s: u32,
+    },
+    /// It is not to be published any more, or was by the sender.
+    WillOver {
+        /// As in [`SessionMail::Will`].
+        client_id: Box<str>,
+    },
+    /// The sender has published a will of the receiver's, which was lost, or is to.
+    WillTaken {
+        /// As in [`SessionMail::Will`].
+        client_id: Box<str>,
+        /// As in [`SessionMail::Will`].
+        claim: Claim,
+    },
+    /// The receiver need not watch the sender's wills any more.
+    Unwatch,
     /// The receiver of the last part has the session: whoever sent it may forget it.
     Taken {
         /// As in [`SessionMail::Leaving`].
@@ -68,7 +93,11 @@ impl SessionMail {
     /// Bytes that it holds, but for a few of its own.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Claim { client_id, .. } | Self::Held { client_id, .. } => client_id.len(),
+            Self::Claim { client_id, .. }
+            | Self::Held { client_id, .. }
+            | Self::WillOver { client_id }
+            | Self::WillTaken { client_id, .. } => client_id.len(),
+            Self::Will { client_id, will, .. } => client_id.len() + will.len(),
             Self::Leaving { records, .. } => records.len(),
             Self::Part { part: SessionPart::State(bytes) | SessionPart::Queue(bytes), .. } => {
                 bytes.len()
@@ -76,6 +105,7 @@ impl SessionMail {
             Self::Moving { .. }
             | Self::Switched { .. }
             | Self::Part { part: SessionPart::End, .. }
+            | Self::Unwatch
             | Self::Taken { .. } => 0,
         }
     }

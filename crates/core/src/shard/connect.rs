@@ -239,6 +239,7 @@ impl Shard {
     ) -> Attachment {
         // A will that waited is not due any more [MQTT-3.1.3-9].
         self.end_absence(key);
+        self.tell_will_over(key, sink);
         let session = &mut self.clients[key];
         session.expiry_s = asked.session_expiry_s.min(self.bounds.limits.session_expiry_s_max);
         session.window.resume();
@@ -270,6 +271,9 @@ impl Shard {
             *self.stats.connected(connect.version) += 1;
         }
         self.set_deadline(conn, now);
+        if will.is_some() && self.claims.watcher.is_some() {
+            self.tell_will(key, Some(conn), now, sink);
+        }
         attachment
     }
 

@@ -51,6 +51,7 @@ impl Shard {
     /// Begins to hand an absent session over.
     pub(super) fn hand_over(&mut self, key: SessionKey, to: Claimant, sink: &mut impl Sink) {
         let absence = self.take_absence(key);
+        self.tell_will_over(key, sink);
         let expires_at = absence.and_then(|absence| absence.expires_at);
         let subscriptions = self.leaving_subscriptions(key);
         let session = &self.clients[key];

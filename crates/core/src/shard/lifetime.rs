@@ -155,6 +155,9 @@ impl Shard {
         if let Some(at) = will_at {
             self.timers.set(at, Timer::Will(key));
         }
+        if will.is_none() {
+            self.tell_will_over(key, sink);
+        }
         self.log.append_of(key, |session| Record::Absent { session, expires_at, will_at }, sink);
         if expires_at.is_some() || will_at.is_some() {
             self.clients[key].cold().absence =
@@ -187,6 +190,7 @@ impl Shard {
         if self.claims.is_any_moving() {
             self.end_moving(key, sink);
         }
+        self.tell_will_over(key, sink);
         self.claims.hold(key, Claim::NONE);
         if let Some(will) = self.end_absence(key) {
             self.owe_will(key, *will, sink);
@@ -279,7 +283,15 @@ impl Shard {
         self.end(conn, Refusal::new(ReasonCode::NotAuthorized, detail), now, sink);
     }
 
-    pub(super) fn will_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
+    pub(super) fn will_due(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        if let Some(at) = self.waits_for_nodes(key, now) {
+            if let Some(absence) = self.clients[key].absence() {
+                absence.will_at = Some(at);
+                self.timers.set(at, Timer::Will(key));
+            }
+            return;
+        }
+        self.tell_will_over(key, sink);
         let Some(absence) = self.clients[key].absence() else { return };
         absence.will_at = None;
         let (expires_at, will_at) = (absence.expires_at, None);

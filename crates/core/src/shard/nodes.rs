@@ -34,7 +34,8 @@ impl Shard {
     /// higher than all that this shard gave before it was started: microseconds since 1970 are.
     /// `wall` is between the clock of inputs and that of the world. Comes before the first input.
     pub fn set_clustered(&mut self, number: u64, wall: Wall) {
-        self.claims.set_clustered(wall);
+        let began = Micros(number.saturating_add_signed(-wall.0));
+        self.claims.set_clustered(began, wall);
         self.clients.begin_assigned(number);
         self.retained.set_clustered(self.place.node.start, number);
         self.answers.receipts.go_on_from(number);
@@ -57,6 +58,8 @@ impl Shard {
         }
         self.claim_of(&node, sink);
         self.move_from(&node, sink);
+        self.tell_taken_wills(&node, sink);
+        self.choose_watcher(now);
         let list = List { to: node, visit, filter: 0, session: 0, topic: None };
         self.go_on_listing(Box::new(list), now, sink);
         self.settle(now, sink);
@@ -71,6 +74,8 @@ impl Shard {
         }
         self.filters.gone.extend(node.clone().map(ShardId));
         self.stop_moves(&node, now, sink);
+        self.take_wills(&node, now);
+        self.choose_watcher(now);
         node.clone().for_each(|shard| self.choose_for_lost(ShardId(shard), now, sink));
         for shard in node.clone().map(ShardId) {
             self.retained.forget_shard(shard);

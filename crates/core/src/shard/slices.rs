@@ -52,6 +52,8 @@ pub(super) enum Work {
     Base,
     /// What another node is told of all that is here.
     List(Box<List>),
+    /// What another node is to know of wills.
+    Wills(WillWalk),
     /// What is to be forgotten of another node.
     Forget(Box<Forget>),
 }
@@ -79,6 +81,16 @@ pub(super) struct List {
     pub(super) session: usize,
     /// The last retained topic that was told.
     pub(super) topic: Option<Box<str>>,
+}
+
+/// A way through all sessions, for the node that watches their wills from now on.
+#[derive(Debug)]
+pub(super) struct WillWalk {
+    pub(super) to: Option<Range<u16>>,
+    /// The one that did before.
+    pub(super) old: Option<Range<u16>>,
+    /// The place of the next session.
+    pub(super) at: usize,
 }
 
 /// A way through all filters, to forget what a node that is lost wants.
@@ -184,6 +196,7 @@ impl Shard {
                 }
                 Work::Base => self.base_in_turn(now, sink),
                 Work::List(list) => self.go_on_listing(list, now, sink),
+                Work::Wills(walk) => self.tell_all_wills(walk, now, sink),
                 Work::Forget(forget) => self.go_on_forgetting(forget, now),
                 Work::Packets(conn) => {
                     sink.resume(conn);

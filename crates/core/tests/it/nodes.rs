@@ -2,7 +2,8 @@
 //! lost meanwhile.
 
 use crate::net::{Ask, Net, Peer};
-use weir_wire::{PacketKind, QoS};
+use weir_wire::packet::Will;
+use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
 
 const Q1: QoS = QoS::AtLeastOnce;
 const Q2: QoS = QoS::ExactlyOnce;
@@ -203,4 +204,91 @@ fn a_session_that_is_older_than_the_one_on_another_node_is_dropped_when_they_mee
     assert_eq!(net.shards[0].stats().sessions, 0);
     assert_eq!(net.shards[0].stats().sessions_stale, 1);
     assert!(!net.is_closed(new));
+}
+
+/// Clients with wills on node 0, each with a delay in seconds, and a subscriber to them on node 2.
+fn with_wills(delays_s: &[u32]) -> (Net, Vec<Peer>, Peer) {
+    let mut net = Net::of_nodes(3, false);
+    let subscriber = join_at(&mut net, 2, "s", Ask::default());
+    net.subscribe(subscriber, "will/#", Q1);
+    net.go_on();
+    net.read(subscriber);
+    let clients = delays_s.iter().enumerate().map(|(at, &delay_s)| {
+        let mut properties = PropertiesBuf::new();
+        properties.push(Property::WillDelayInterval(delay_s));
+        let (topic, name) = (format!("will/{at}"), format!("c{at}"));
+        let will = Will {
+            topic: &topic,
+            payload: b"gone",
+            qos: Q1,
+            retain: false,
+            properties: properties.as_properties(),
+        };
+        join_at(&mut net, 0, &name, Ask { will: Some(will), ..kept() })
+    });
+    let clients = clients.collect();
+    (net, clients, subscriber)
+}
+
+/// Topics of the wills that came.
+fn wills(net: &mut Net, subscriber: Peer) -> Vec<String> {
+    net.go_on();
+    let lines = net.read(subscriber);
+    let topic = |line: &String| line.split(' ').nth(1).unwrap().to_owned();
+    lines.iter().filter(|line| line.starts_with("PUBLISH")).map(topic).collect()
+}
+
+#[test]
+fn wills_of_a_node_that_is_lost_are_sent_once_after_their_delay() {
+    let (mut net, clients, subscriber) = with_wills(&[0, 0, 5, 5, 5]);
+    net.disconnect(clients[1], ReasonCode::Success);
+    net.go_on();
+    net.lose_node(0);
+    assert_eq!(wills(&mut net, subscriber), ["will/0"]);
+    // Two clients come to other nodes: one goes on as it was, as far as anybody knows, and one
+    // begins anew.
+    join_at(&mut net, 1, "c3", kept());
+    join_at(&mut net, 2, "c4", Ask::default());
+    net.pass(4);
+    assert_eq!(wills(&mut net, subscriber), ["will/4"]);
+    net.pass(2);
+    assert_eq!(wills(&mut net, subscriber), ["will/2"]);
+    net.pass(100);
+    assert!(wills(&mut net, subscriber).is_empty());
+    assert_eq!(net.shards.iter().map(|shard| shard.stats().wills_taken).sum::<u64>(), 3);
+}
+
+#[test]
+fn a_will_that_its_node_has_sent_is_sent_by_no_other_and_a_new_next_node_has_all() {
+    let (mut net, clients, subscriber) = with_wills(&[0, 0, 0]);
+    net.cut(clients[0]);
+    assert_eq!(wills(&mut net, subscriber), ["will/0"]);
+    // Node 1 has watched them; now it is node 2.
+    net.lose_node(1);
+    net.go_on();
+    net.lose_node(0);
+    let mut came = wills(&mut net, subscriber);
+    came.sort();
+    assert_eq!(came, ["will/1", "will/2"]);
+}
+
+#[test]
+fn a_node_that_is_back_leaves_the_wills_that_others_have_sent_alone() {
+    let (mut net, clients, subscriber) = with_wills(&[3, 3]);
+    // Their sessions wait on node 0, with their wills.
+    clients.iter().for_each(|&client| net.cut(client));
+    net.go_on();
+    net.lose_node(0);
+    for other in [1, 2] {
+        let Net { shards, wires, now, .. } = &mut net;
+        shards[0].node_lost(other..other + 1, *now, &mut wires[0]);
+    }
+    for (at, other) in [(0, 1), (0, 2), (1, 0), (2, 0)] {
+        net.meet(at, other);
+    }
+    net.go_on();
+    net.pass(10);
+    let mut came = wills(&mut net, subscriber);
+    came.sort();
+    assert_eq!(came, ["will/0", "will/1"], "each once");
 }

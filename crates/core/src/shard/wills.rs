@@ -1,0 +1,190 @@
+//! Wills of a node that is lost: the next node has a copy of each, and publishes it then.
+//!
+//! The next node is the one behind it in the order of shards, of those that are here. Each shard
+//! tells the one of that node that its client's identifier belongs to of every will that begins and
+//! ends to wait; when the next node is another, of all that it has. Once its node's lease has
+//! ended, a will is due after its delay, unless the client has come to another node.
+//!
+//! A node that is back has the same wills in its log. It waits with them until it has been told
+//! which are not its own any more.
+
+use super::Shard;
+use super::slices::{WillWalk, Work};
+use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId};
+use crate::mail::{Mail, SessionMail};
+use crate::rebuild::kept_will;
+use crate::record::Record;
+use crate::record::codec::{Reader, put_will};
+use crate::sink::Sink;
+use crate::timers::Timer;
+use std::ops::Range;
+
+/// How long wills from a log wait for other nodes: as long as it takes to be a member.
+const TAKEN_UP_AFTER: Micros = Micros(8_000_000);
+
+/// Wills that are published in a turn, at most.
+const TURN_MAX: usize = 16;
+
+/// Steps of one that is told.
+const TOLD_STEPS: u64 = 4;
+
+impl Shard {
+    /// A session has a will that waits.
+    #[cold]
+    pub(super) fn tell_will(
+        &mut self,
+        key: SessionKey,
+        conn: Option<ConnKey>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(node) = self.claims.watcher.clone() else { return };
+        let session = &mut self.clients[key];
+        let expiry_s = session.expiry_s;
+        let live = conn.and_then(|conn| self.connections.live(conn));
+        let (will, wait_s) = match (live, session.absence()) {
+            (Some(live), _) => {
+                let will = live.cold.as_ref().and_then(|cold| cold.will.as_deref());
+                (will, will.map_or(0, |will| will.delay_s.min(expiry_s)))
+            }
+            (None, Some(absence)) => {
+                let at = absence.will_at.unwrap_or(now);
+                (absence.will.as_deref(), now.secs_until(at))
+            }
+            (None, None) => (None, 0),
+        };
+        let Some(will) = will else { return };
+        let mut bytes = Vec::new();
+        put_will(&mut bytes, &will.record());
+        let client_id: Box<str> = (&*self.clients[key].client_id).into();
+        let owner = self.place.owner_at(&node, &client_id);
+        let (claim, will) = (self.claims.held(key), bytes.into());
+        self.claims.told.insert(key);
+        sink.mail(owner, Mail::Session(SessionMail::Will { client_id, claim, will, wait_s }));
+    }
+
+    /// A session's will waits no longer.
+    #[inline]
+    pub(super) fn tell_will_over(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        if !self.claims.told.is_empty() {
+            self.will_over(key, sink);
+        }
+    }
+
+    /// If it was told of.
+    #[cold]
+    fn will_over(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        let Some(node) = self.claims.watcher.clone().filter(|_| self.claims.told.remove(&key))
+        else {
+            return;
+        };
+        let client_id: Box<str> = (&*self.clients[key].client_id).into();
+        let owner = self.place.owner_at(&node, &client_id);
+        sink.mail(owner, Mail::Session(SessionMail::WillOver { client_id }));
+    }
+
+    /// The nodes that are here are others: another may be the next.
+    pub(super) fn choose_watcher(&mut self, now: Micros) {
+        let next = self.place.next_node();
+        if next == self.claims.watcher {
+            return;
+        }
+        let old = std::mem::replace(&mut self.claims.watcher, next);
+        self.claims.told.clear();
+        self.slices
+            .put_off(Work::Wills(WillWalk { to: self.claims.watcher.clone(), old, at: 0 }), now);
+    }
+
+    /// Tells the next node of all wills, and then the one that it was before to forget them.
+    pub(super) fn tell_all_wills(&mut self, mut walk: WillWalk, now: Micros, sink: &mut impl Sink) {
+        while walk.to.is_some() && walk.at < self.clients.end() {
+            if walk.to != self.claims.watcher {
+                break;
+            }
+            if self.slices.is_spent() {
+                return self.slices.put_off(Work::Wills(walk), now);
+            }
+            self.slices.add(TOLD_STEPS);
+            let place = walk.at;
+            walk.at = self.clients.at(place).map_or_else(|next| next, |_| place + 1);
+            if self.clients.at(place).is_ok() {
+                let key = SessionKey(place as u32);
+                self.tell_will(key, self.connection_of(key), now, sink);
+            }
+        }
+        for shard in walk.old.into_iter().flatten().map(ShardId) {
+            if self.place.has(shard)
+                && self.claims.watcher.as_ref().is_none_or(|it| !it.contains(&shard.0))
+            {
+                sink.mail(shard, Mail::Session(SessionMail::Unwatch));
+            }
+        }
+    }
+
+    /// Whether a will from a log is still to wait for what other nodes say of it; then it is due
+    /// again later.
+    pub(super) fn waits_for_nodes(&self, key: SessionKey, now: Micros) -> Option<Micros> {
+        let at = self.claims.began()? + TAKEN_UP_AFTER;
+        (self.claims.held(key) == Claim::NONE && now < at).then_some(at)
+    }
+
+    /// Another node has published the will of a session here, or is to.
+    pub(super) fn on_will_taken(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
+        let Some(key) = self.clients.find(client_id) else { return };
+        let held = self.claims.held(key);
+        if held == claim || held == Claim::NONE {
+            self.drop_will(key, sink);
+        }
+    }
+
+    /// The will that waits in the client's absence will not be published.
+    fn drop_will(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        let Some(absence) = self.clients[key].absence() else { return };
+        let (will_at, expires_at) = (absence.will_at.take(), absence.expires_at);
+        absence.will = None;
+        if let Some(at) = will_at {
+            self.timers.clear(at, Timer::Will(key));
+            let absent = |session| Record::Absent { session, expires_at, will_at: None };
+            self.log.append_of(key, absent, sink);
+        }
+    }
+
+    /// A shard of another node has this one watch a will.
+    pub(super) fn on_will(
+        &mut self,
+        client_id: Box<str>,
+        held: (ShardId, Claim),
+        (will, wait_s): (&[u8], u32),
+    ) {
+        let mut reader = Reader::new(will);
+        match reader.will() {
+            Ok(will) => self.watched.watch(client_id, held, *kept_will(&will), wait_s),
+            Err(_) => self.stats.letters_unfit += 1,
+        }
+    }
+
+    /// A node is lost: its clients' wills are this shard's to publish.
+    pub(super) fn take_wills(&mut self, node: &Range<u16>, now: Micros) {
+        self.watched.lost(|shard| node.contains(&shard.0), now);
+    }
+
+    /// A node is back: its shards are told of wills that are not theirs any more.
+    pub(super) fn tell_taken_wills(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
+        if self.watched.is_empty() {
+            return;
+        }
+        for (client_id, claim) in self.watched.taken_from(|shard| node.contains(&shard.0)) {
+            let owner = self.place.owner_at(node, &client_id);
+            sink.mail(owner, Mail::Session(SessionMail::WillTaken { client_id, claim }));
+        }
+    }
+
+    /// Publishes wills that are due, some in a turn.
+    pub(super) fn watched_due(&mut self, now: Micros) {
+        for _ in 0..TURN_MAX {
+            let Some(will) = self.watched.take_due(now) else { return };
+            self.stats.wills_taken += 1;
+            self.due.wills.push(will);
+        }
+    }
+}

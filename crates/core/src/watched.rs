@@ -1,0 +1,176 @@
+//! Wills of clients of another node, which this shard publishes if that node is lost.
+
+use crate::keys::{Claim, Micros, ShardId};
+use crate::session::Will;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Wills that went while their node was lost, of which it is told when it is back.
+const GONE_MAX: usize = 65_536;
+
+/// By client identifier: a client has one will at most.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    wills: BTreeMap<Box<str>, WatchedWill>,
+    /// Those whose nodes are lost.
+    due: BTreeSet<(Micros, Box<str>)>,
+    /// Those that were published, or are not to be any more, while their nodes were lost.
+    gone: Vec<(ShardId, Box<str>, Claim)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct WatchedWill {
+    /// Where the client is, or its session.
+    holder: ShardId,
+    /// By which claim.
+    claim: Claim,
+    will: Will,
+    /// Seconds from the loss of its node until it is due.
+    wait_s: u32,
+    /// When it is, once its node is lost.
+    due_at: Option<Micros>,
+}
+
+impl Watched {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wills.is_empty() && self.gone.is_empty()
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        client_id: Box<str>,
+        (holder, claim): (ShardId, Claim),
+        will: Will,
+        wait_s: u32,
+    ) {
+        self.forget(&client_id);
+        let due_at = None;
+        self.wills.insert(client_id, WatchedWill { holder, claim, will, wait_s, due_at });
+    }
+
+    fn forget(&mut self, client_id: &str) -> Option<WatchedWill> {
+        let (client_id, watched) = self.wills.remove_entry(client_id)?;
+        if let Some(at) = watched.due_at {
+            self.due.remove(&(at, client_id));
+        }
+        Some(watched)
+    }
+
+    /// A shard says that it has published a will, or that it is not to be any more.
+    pub(crate) fn over(&mut self, client_id: &str, holder: ShardId) {
+        if self.wills.get(client_id).is_some_and(|it| it.holder == holder) {
+            self.forget(client_id);
+        }
+    }
+
+    /// Another shard watches the wills of this one.
+    pub(crate) fn unwatch(&mut self, holder: ShardId) {
+        self.wills.retain(|_, it| it.holder != holder || it.due_at.is_some());
+    }
+
+    /// A node is lost: its clients' wills are due after their delay.
+    pub(crate) fn lost(&mut self, is_lost: impl Fn(ShardId) -> bool, now: Micros) {
+        for (client_id, it) in &mut self.wills {
+            if it.due_at.is_none() && is_lost(it.holder) {
+                let at = now + Micros::from_secs(it.wait_s);
+                it.due_at = Some(at);
+                self.due.insert((at, client_id.clone()));
+            }
+        }
+    }
+
+    /// Its node is lost, and the client has come to another: a will with a delay is not due any
+    /// more [MQTT-3.1.3-9], or at once if the session is not taken up.
+    pub(crate) fn came(&mut self, client_id: &str, is_clean: bool, now: Micros) {
+        let Some(it) = self.wills.get_mut(client_id) else { return };
+        let Some(at) = it.due_at else { return };
+        self.due.remove(&(at, client_id.into()));
+        if is_clean {
+            it.due_at = Some(now);
+            self.due.insert((now, client_id.into()));
+        } else if let Some((client_id, it)) = self.wills.remove_entry(client_id) {
+            self.note_gone(it.holder, client_id, it.claim);
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<Micros> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    /// The next will that is due.
+    pub(crate) fn take_due(&mut self, now: Micros) -> Option<Will> {
+        self.next().filter(|&at| at <= now)?;
+        let (_, client_id) = self.due.pop_first()?;
+        let WatchedWill { holder, claim, will, .. } = self.wills.remove(&client_id)?;
+        self.note_gone(holder, client_id, claim);
+        Some(will)
+    }
+
+    fn note_gone(&mut self, holder: ShardId, client_id: Box<str>, claim: Claim) {
+        if self.gone.len() < GONE_MAX {
+            self.gone.push((holder, client_id, claim));
+        }
+    }
+
+    /// A node is back: the wills of its clients that are this shard's to publish, or were.
+    pub(crate) fn taken_from(
+        &mut self,
+        is_back: impl Fn(ShardId) -> bool,
+    ) -> Vec<(Box<str>, Claim)> {
+        let gone = self.gone.extract_if(.., |(holder, ..)| is_back(*holder));
+        let mut all: Vec<(Box<str>, Claim)> =
+            gone.map(|(_, client_id, claim)| (client_id, claim)).collect();
+        let waiting = self.wills.iter().filter(|(_, it)| it.due_at.is_some() && is_back(it.holder));
+        all.extend(waiting.map(|(client_id, it)| (client_id.clone(), it.claim)));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Origin;
+    use weir_wire::{PropertiesBuf, QoS};
+
+    fn will(topic: &str) -> Will {
+        Will {
+            topic: topic.into(),
+            payload: Box::default(),
+            properties: PropertiesBuf::new(),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            delay_s: 0,
+            origin: Origin::OTHER_SHARDS,
+            message_expiry_s: None,
+        }
+    }
+
+    #[test]
+    fn a_will_is_published_once_its_node_is_lost_and_its_delay_is_over() {
+        let mut watched = Watched::default();
+        let holder = ShardId(3);
+        for (name, wait_s) in [("now", 0), ("later", 5), ("back", 9), ("clean", 9), ("over", 0)] {
+            watched.watch(name.into(), (holder, Claim(1)), will(name), wait_s);
+        }
+        watched.watch("other".into(), (ShardId(4), Claim(1)), will("other"), 0);
+        watched.over("over", holder);
+        watched.over("now", ShardId(4));
+        assert_eq!(watched.next(), None);
+        watched.lost(|shard| shard == holder, Micros(0));
+        watched.came("back", false, Micros(1));
+        watched.came("clean", true, Micros(1));
+        watched.came("other", true, Micros(1));
+        let mut take = |now| watched.take_due(now).map(|will| will.topic);
+        assert_eq!(take(Micros(1)).as_deref(), Some("now"));
+        assert_eq!(take(Micros(1)).as_deref(), Some("clean"));
+        assert_eq!(take(Micros(1)), None);
+        let mut taken = watched.taken_from(|shard| shard == holder);
+        taken.sort();
+        let names: Vec<&str> = taken.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["back", "clean", "later", "now"]);
+        assert_eq!(watched.next(), Some(Micros::from_secs(5)));
+        assert!(watched.take_due(Micros::from_secs(5)).is_some());
+        watched.unwatch(ShardId(4));
+        assert_eq!(watched.taken_from(|_| true).len(), 1);
+        assert!(watched.is_empty());
+    }
+}
