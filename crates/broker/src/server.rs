@@ -317,6 +317,8 @@ impl Server {
             lasting,
             ceiling: Arc::new(Ceiling::new(config.process.memory_bytes_max, shards)),
             bridges: asked.bridges.clone(),
+            cluster: post.as_ref().map(|post| post.watch.clone()),
+            asked: Arc::clone(asked),
             bans: self.bans.clone(),
             seed,
             keeper: Arc::new(Keeper::new(self.reloader())),

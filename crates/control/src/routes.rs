@@ -4,6 +4,7 @@ mod bans;
 mod bridges;
 mod broker;
 mod clients;
+mod cluster;
 mod counters;
 mod drain;
 mod drops;
@@ -56,7 +57,11 @@ fn operations() -> Vec<Operation> {
     use Operation as On;
     let mut all = vec![
         On::get("/healthz", "Whether the process answers.", health::alive),
-        On::get("/readyz", "Whether every thread answers; else 503.", health::ready),
+        On::get(
+            "/readyz",
+            "Whether clients are let in and every thread answers; else 503.",
+            health::ready,
+        ),
         On::get("/metrics", "Every counter as text for Prometheus.", counters::metrics),
         On::get("/api/v1/openapi.json", "This description.", openapi::openapi),
         On::get("/api/v1/broker", "Which broker this is, and since when.", broker::broker),
@@ -102,6 +107,16 @@ fn of_configuration() -> Vec<Operation> {
             (500, "It holds no more, but will after a restart: its file cannot be written."),
         ]),
         On::get("/api/v1/bridges", "Bridges to other brokers.", bridges::list),
+        On::get("/api/v1/cluster", "The cluster, as this node sees it.", cluster::cluster),
+        On::delete(
+            "/api/v1/cluster/nodes/{name}",
+            "Has the place of a node that will not come back be free.",
+            cluster::forget,
+        )
+        .fails(&[
+            (404, "No node of this name has a place, or there is no cluster."),
+            (409, "It is a member."),
+        ]),
         On::post("/api/v1/reload", "Has files read again, as SIGHUP does.", reload::reload)
             .fails(&[NOT_USED]),
         On::get("/api/v1/config", "The configuration, but for secrets.", reload::config).fails(&[

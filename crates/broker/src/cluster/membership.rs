@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Collected, Event, Failure, Members, MembersSettings, Node, Revision,
-    Said, Ticket, Times,
+    Ask, BadSettings, Cas, Collected, Event, Failure, Members, MembersSettings, Node, NotForgotten,
+    Revision, Said, Ticket, Times,
 };
 use weir_core::{Mail, Micros};
 use weir_etcd::{Etcd, StartError};
@@ -211,6 +211,25 @@ impl Membership {
     pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
         let own = self.members.seat().map(|seat| seat.place.slot);
         self.members.nodes().filter(move |node| Some(node.place.slot) != own)
+    }
+
+    /// All that is known of the cluster.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// See [`Members::forget`]. What has happened is added to the events.
+    ///
+    /// # Errors
+    /// Not this node, or not now.
+    pub(crate) fn forget(
+        &mut self,
+        name: &str,
+        events: &mut Vec<Event>,
+    ) -> Result<(), NotForgotten> {
+        let mut said = Ok(());
+        self.act(events, |members, now, desk| said = members.forget(name, now, desk));
+        said
     }
 
     /// Gives its place back, so that the others do not wait for it.
