@@ -45,6 +45,8 @@ pub(crate) struct Board {
     orders: Receiver<Order>,
     /// Those that are not done.
     open: Vec<Order>,
+    /// Those that are, and of which nobody was told: what is shown has it first.
+    done: Vec<(Forgotten, Result<(), weir_control::NotForgotten>)>,
     /// How the others were last, and since when.
     states: HashMap<Slot, (NodeState, Micros)>,
     begun: Micros,
@@ -70,6 +72,7 @@ pub(crate) fn board(
         seen: Arc::clone(&seen),
         orders: ordered,
         open: Vec::new(),
+        done: Vec::new(),
         states: HashMap::new(),
         begun: Micros(now_us()),
         fences: 0,
@@ -145,9 +148,9 @@ impl Board {
                 Some(done) => {
                     if done.is_ok() {
                         tracing::info!(node = order.name, "the place of a node is free");
-                        self.renew();
                     }
-                    (order.said)(done);
+                    self.done.push((order.said, done));
+                    self.renew();
                 }
             }
         }
@@ -192,6 +195,8 @@ impl Board {
         seen.nodes = nodes;
         seen.epoch = homes.iter().map(|home| home.epoch).max();
         (seen.fences, seen.nodes_lost) = (self.fences, self.nodes_lost);
+        drop(seen);
+        self.done.drain(..).for_each(|(said, done)| said(done));
     }
 }
 

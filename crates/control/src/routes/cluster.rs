@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// The cluster.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Shown {
+pub(super) struct ShownCluster {
     /// Null if the broker is for itself.
     cluster: Option<Cluster>,
 }
 
-pub(super) async fn cluster(State(asks): State<Arc<Asks>>) -> Json<Shown> {
-    Json(Shown { cluster: asks.cluster() })
+pub(super) async fn cluster(State(asks): State<Arc<Asks>>) -> Json<ShownCluster> {
+    Json(ShownCluster { cluster: asks.cluster() })
 }
 
 /// Has the place of a node be free. It goes on if nobody waits any more.
