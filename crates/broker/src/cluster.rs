@@ -7,7 +7,9 @@ pub(crate) use membership::{Membership, Seated};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use weir_carrier::tcp::Tls;
-use weir_etcd::{EtcdSettings, User};
+use weir_cluster::{Members, MembersSettings, Times};
+use weir_core::Mail;
+use weir_etcd::{Etcd, EtcdSettings, User};
 
 /// The `[cluster]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +78,29 @@ impl ClusterConfig {
         self.etcd.is_empty()
     }
 
+    /// Looks at all that can be known before a start, with the files that it names.
+    pub(crate) fn check(&self, shards: u16) -> Result<(), NoPlace> {
+        if self.is_off() {
+            return Ok(());
+        }
+        Members::new(self.settings(shards), 0)?;
+        Etcd::check(&self.etcd()?)?;
+        self.tls().map(drop)
+    }
+
+    /// What this node is to be.
+    pub(crate) fn settings(&self, shards: u16) -> MembersSettings {
+        MembersSettings {
+            cluster: self.name.clone(),
+            name: self.node(),
+            address: self.address().to_owned(),
+            shards,
+            letters: Mail::VERSION.into(),
+            letters_min: Mail::VERSION.into(),
+            times: Times::default(),
+        }
+    }
+
     /// How etcd is reached.
     pub(crate) fn etcd(&self) -> Result<EtcdSettings, NoPlace> {
         let user = match (&self.etcd_user, &self.etcd_password_file) {
@@ -117,4 +142,51 @@ fn read(key: &'static str, path: &Path) -> Result<String, NoPlace> {
         path: path.to_owned(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(change: impl FnOnce(&mut ClusterConfig)) -> String {
+        let mut config =
+            ClusterConfig { etcd: vec!["https://[::1]:2379".into()], ..<_>::default() };
+        change(&mut config);
+        config.check(2).map_or_else(|error| error.to_string(), |()| "good".into())
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_before_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (none, empty) = (folder.path().join("none"), folder.path().join("empty.pem"));
+        std::fs::write(&empty, "").unwrap();
+        assert_eq!(checked(|_| ()), "good");
+        let tls = |file: &PathBuf| {
+            Some(ClusterTls { certificate: file.clone(), key: file.clone(), ca: file.clone() })
+        };
+        for (found, wanted) in [
+            (checked(|config| config.tls = tls(&none)), "cluster.tls.ca: cannot read "),
+            (checked(|config| config.tls = tls(&empty)), "cluster.tls: "),
+            (checked(|config| config.etcd_ca_file = Some(none.clone())), "cluster.etcd: "),
+            (checked(|config| config.etcd_ca_file = Some(empty.clone())), "cluster.etcd: "),
+            (checked(|config| config.etcd_user = Some("weir".into())), "go together"),
+            (
+                checked(|config| {
+                    config.etcd_user = Some("weir".into());
+                    config.etcd_password_file = Some(none.clone());
+                }),
+                "cluster.etcd_password_file: cannot read ",
+            ),
+            (checked(|config| config.etcd = vec!["10.0.0.1:2379".into()]), "cluster.etcd: "),
+            (checked(|config| config.node = Some("a b".into())), "is no name"),
+            (checked(|config| config.advertise = Some(String::new())), "is no address"),
+        ] {
+            assert!(found.contains(wanted), "{found:?} is not {wanted:?}");
+        }
+        // Nobody reads what is not used.
+        let unused = |config: &mut ClusterConfig| {
+            (config.etcd, config.tls) = (Vec::new(), tls(&none));
+        };
+        assert_eq!(checked(unused), "good");
+    }
 }

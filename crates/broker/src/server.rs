@@ -124,6 +124,7 @@ impl Server {
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         let Opened { access, doors, bridges, warnings } = config.open()?;
+        config.cluster.check(config.shard_count())?;
         let bans = config.bans()?;
         check_io(config)?;
         let (listeners, listening) = listen(config, doors.to_vec())?;

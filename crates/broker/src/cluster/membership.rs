@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Collected, Event, Failure, Members, MembersSettings, Node, NotForgotten,
-    Revision, Said, Ticket, Times,
+    Ask, BadSettings, Cas, Collected, Event, Failure, Members, Node, NotForgotten, Revision, Said,
+    Ticket,
 };
-use weir_core::{Mail, Micros};
+use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
 use weir_reactor::{Waker, now_us};
 
@@ -76,17 +76,8 @@ impl Membership {
         shards: u16,
         waker: Waker,
     ) -> Result<Seated, NoPlace> {
-        let settings = MembersSettings {
-            cluster: config.name.clone(),
-            name: config.node(),
-            address: config.address().to_owned(),
-            shards,
-            letters: Mail::VERSION.into(),
-            letters_min: Mail::VERSION.into(),
-            times: Times::default(),
-        };
         let random = || getrandom::u64().map_err(|error| StartError::System(error.into()));
-        let (members, proposal) = (Members::new(settings, random()?)?, random()?);
+        let (members, proposal) = (Members::new(config.settings(shards), random()?)?, random()?);
         let (bell, rings) = sync_channel(1);
         let wake = move || {
             let _ = bell.try_send(());

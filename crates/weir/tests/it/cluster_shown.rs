@@ -1,14 +1,17 @@
 //! What whoever operates a cluster sees of it, and how a node is forgotten.
 
+use crate::api::Served;
 use crate::cluster::{Etcd, broker};
+use crate::look::{look, look_mjs, seen};
 use crate::support::Broker;
 use crate::support::asked::{ctl, said};
+use crate::support::live::free;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weir_control::Caller;
 
@@ -170,4 +173,35 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
     }
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+/// With `PICTURES=FOLDER`, an absolute path, pictures of it are kept there.
+#[test]
+fn the_dashboard_of_a_node_has_a_page_of_the_cluster() {
+    let (Some(etcd), Some(look_mjs)) = (Etcd::start(), look_mjs()) else { return };
+    let served = Served::start(&format!(
+        "[cluster]\nnode = \"a\"\netcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n",
+        etcd.port,
+        free(),
+    ));
+    let [_b, c] = ["b", "c"].map(|name| broker(etcd.node_with(name, "")));
+    c.signal(Signal::TERM);
+    let pictures = std::env::var_os("PICTURES").map(PathBuf::from);
+    let mut options =
+        vec![format!("--admin={}", served.admin), format!("--viewer={}", served.viewer)];
+    options.extend(pictures.map(|folder| format!("--pictures={}", folder.display())));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let url = format!("http://{}/", served.broker.http.as_ref().unwrap());
+    let told = seen(&look(&look_mjs.with_file_name("cluster.mjs"), Path::new(&url), &options));
+    assert_eq!(told["faults"], json!([]), "{told:#}");
+    let seen = &told["seen"];
+    assert_eq!((&seen["viewer"], &seen["focus"]), (&json!(true), &json!("Nodes")), "{seen:#}");
+    for (name, part) in [
+        ("name", "cluster weir, seen by node a"),
+        ("facts", "of 3 places"),
+        ("links", "letters out"),
+        ("forgotten", "The place of c is free."),
+    ] {
+        assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
+    }
 }
