@@ -10,6 +10,7 @@ use weir_carrier::tcp::Tls;
 use weir_cluster::{Members, MembersSettings, Times};
 use weir_core::Mail;
 use weir_etcd::{Etcd, EtcdSettings, User};
+use weir_transport::tls::{Certificates, PemError, PrivateKey};
 
 /// The `[cluster]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +85,9 @@ impl ClusterConfig {
             return Ok(());
         }
         Members::new(self.settings(shards), 0)?;
+        if let Some(file) = &self.etcd_ca_file {
+            certificates("cluster.etcd_ca_file", file)?;
+        }
         Etcd::check(&self.etcd()?)?;
         self.tls().map(drop)
     }
@@ -119,9 +123,9 @@ impl ClusterConfig {
     /// How nodes encrypt what they say to each other.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, NoPlace> {
         let Some(ClusterTls { certificate, key, ca }) = &self.tls else { return Ok(None) };
-        let ca = read("cluster.tls.ca", ca)?;
-        let certificate = read("cluster.tls.certificate", certificate)?;
-        let key = read("cluster.tls.key", key)?;
+        let ca = certificates("cluster.tls.ca", ca)?;
+        let certificate = certificates("cluster.tls.certificate", certificate)?;
+        let key = pem("cluster.tls.key", key, |text| PrivateKey::from_pem(text).map(drop))?;
         Tls::from_pem(&ca, &certificate, &key).map(Some).map_err(NoPlace::Tls)
     }
 
@@ -136,6 +140,22 @@ impl ClusterConfig {
     }
 }
 
+/// The text of a file of certificates.
+fn certificates(key: &'static str, path: &Path) -> Result<String, NoPlace> {
+    pem(key, path, |text| Certificates::from_pem(text).map(drop))
+}
+
+fn pem(
+    key: &'static str,
+    path: &Path,
+    check: impl Fn(&[u8]) -> Result<(), PemError>,
+) -> Result<String, NoPlace> {
+    let text = read(key, path)?;
+    let bad = |error| NoPlace::Pem { key, path: path.to_owned(), error };
+    check(text.as_bytes()).map_err(bad)?;
+    Ok(text)
+}
+
 fn read(key: &'static str, path: &Path) -> Result<String, NoPlace> {
     std::fs::read_to_string(path).map_err(|error| NoPlace::File {
         key,
@@ -147,12 +167,15 @@ fn read(key: &'static str, path: &Path) -> Result<String, NoPlace> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::error::Error as _;
 
     fn checked(change: impl FnOnce(&mut ClusterConfig)) -> String {
         let mut config =
             ClusterConfig { etcd: vec!["https://[::1]:2379".into()], ..<_>::default() };
         change(&mut config);
-        config.check(2).map_or_else(|error| error.to_string(), |()| "good".into())
+        let Err(error) = config.check(2) else { return "good".into() };
+        let beneath = error.source().map(|source| format!(": {source}"));
+        format!("{error}{}", beneath.unwrap_or_default())
     }
 
     #[test]
@@ -166,9 +189,15 @@ mod tests {
         };
         for (found, wanted) in [
             (checked(|config| config.tls = tls(&none)), "cluster.tls.ca: cannot read "),
-            (checked(|config| config.tls = tls(&empty)), "cluster.tls: "),
-            (checked(|config| config.etcd_ca_file = Some(none.clone())), "cluster.etcd: "),
-            (checked(|config| config.etcd_ca_file = Some(empty.clone())), "cluster.etcd: "),
+            (checked(|config| config.tls = tls(&empty)), "empty.pem: it has no certificate"),
+            (
+                checked(|config| config.etcd_ca_file = Some(none.clone())),
+                "cluster.etcd_ca_file: cannot read ",
+            ),
+            (
+                checked(|config| config.etcd_ca_file = Some(empty.clone())),
+                "empty.pem: it has no certificate",
+            ),
             (checked(|config| config.etcd_user = Some("weir".into())), "go together"),
             (
                 checked(|config| {

@@ -11,6 +11,7 @@ use weir_cluster::{
 use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
 use weir_reactor::{Waker, now_us};
+use weir_transport::tls::{ClientError, PemError};
 
 /// How long a start waits for its place: another node may keep its name until a lease has ended.
 const PLACE_MAX: Duration = Duration::from_secs(60);
@@ -25,10 +26,10 @@ const OWN_TICKETS: u64 = 1 << 63;
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlace {
     /// The settings.
-    #[error("cluster: {0}")]
+    #[error("cluster")]
     Settings(#[from] BadSettings),
     /// The settings of etcd, or no thread for it.
-    #[error("cluster.etcd: {0}")]
+    #[error("cluster.etcd")]
     Etcd(#[from] StartError),
     /// A file of the settings cannot be read.
     #[error("{key}: cannot read {}: {error}", path.display())]
@@ -40,9 +41,19 @@ pub enum NoPlace {
         /// Why.
         error: std::io::Error,
     },
-    /// What is in the files of `[cluster.tls]` cannot be used.
+    /// A file of the settings is not what it should be.
+    #[error("{key}: {}: {error}", path.display())]
+    Pem {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: PemError,
+    },
+    /// What is in the files of `[cluster.tls]` does not go together.
     #[error("cluster.tls: {0}")]
-    Tls(weir_transport::tls::ClientError),
+    Tls(ClientError),
     /// A user without a password, or the other way round.
     #[error("cluster.etcd_user and cluster.etcd_password_file go together")]
     HalfUser,
