@@ -5,6 +5,7 @@ mod membership;
 pub use membership::NoPlace;
 pub(crate) use membership::{Membership, Seated};
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use weir_carrier::tcp::Tls;
 use weir_cluster::{Members, MembersSettings, Times};
@@ -27,7 +28,8 @@ pub struct ClusterConfig {
     pub node: Option<String>,
     /// Where other nodes connect, `HOST:PORT`.
     pub listen: String,
-    /// Where they find it, if that is another address than `listen`.
+    /// Where they find it, if that is another address than `listen`. By default, where that is one
+    /// of all interfaces such as `0.0.0.0:7883`: the address that this host has on its way to etcd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
     /// A `[cluster.tls]` table: how nodes encrypt what they say to each other. Without it, whoever
@@ -97,7 +99,7 @@ impl ClusterConfig {
         MembersSettings {
             cluster: self.name.clone(),
             name: self.node(),
-            address: self.address().to_owned(),
+            address: self.address(),
             shards,
             letters: Mail::VERSION.into(),
             letters_min: Mail::VERSION.into(),
@@ -130,14 +132,40 @@ impl ClusterConfig {
     }
 
     /// Where other nodes find this one.
-    pub(crate) fn address(&self) -> &str {
-        self.advertise.as_ref().unwrap_or(&self.listen)
+    fn address(&self) -> String {
+        let own = || own_address(&self.listen, &self.etcd).map(|own| own.to_string());
+        self.advertise.clone().or_else(own).unwrap_or_else(|| self.listen.clone())
     }
 
     /// What this node is called.
     pub(crate) fn node(&self) -> String {
         self.node.clone().unwrap_or_else(crate::host::name)
     }
+}
+
+/// Where this host can be reached that listens on all interfaces: by the address that it has on its
+/// way to etcd, rather to one on another host.
+fn own_address(listen: &str, etcd: &[String]) -> Option<SocketAddr> {
+    let listen: SocketAddr = listen.parse().ok()?;
+    if !listen.ip().is_unspecified() {
+        return None;
+    }
+    let found: Vec<IpAddr> = etcd.iter().filter_map(|endpoint| way_to(endpoint)).collect();
+    let far = found.iter().find(|ip| !ip.is_loopback()).or(found.first())?;
+    Some(SocketAddr::new(*far, listen.port()))
+}
+
+/// The address that this host has on its way to `http://HOST:PORT`. Nothing is sent.
+fn way_to(endpoint: &str) -> Option<IpAddr> {
+    let (_, place) = endpoint.split_once("://")?;
+    let etcd = place.trim_end_matches('/').to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = match etcd {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(etcd).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// The text of a file of certificates.
@@ -176,6 +204,26 @@ mod tests {
         let Err(error) = config.check(2) else { return "good".into() };
         let beneath = error.source().map(|source| format!(": {source}"));
         format!("{error}{}", beneath.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_node_on_all_interfaces_is_found_where_it_reaches_etcd() {
+        let found = |listen: &str, etcd: &[&str]| {
+            let etcd: Vec<String> = etcd.iter().map(|&it| it.into()).collect();
+            ClusterConfig { etcd, listen: listen.into(), ..<_>::default() }.address()
+        };
+        let local = "http://127.0.0.1:2379";
+        assert_eq!(found("0.0.0.0:7883", &[local]), "127.0.0.1:7883");
+        assert_eq!(found("0.0.0.0:7883", &["http://no such host:1", local]), "127.0.0.1:7883");
+        assert_eq!(found("10.0.0.1:7883", &[local]), "10.0.0.1:7883");
+        assert_eq!(found("a.example:7883", &[local]), "a.example:7883");
+        let config = ClusterConfig {
+            etcd: vec![local.into()],
+            listen: "0.0.0.0:7883".into(),
+            advertise: Some("b:1".into()),
+            ..<_>::default()
+        };
+        assert_eq!(config.address(), "b:1");
     }
 
     #[test]

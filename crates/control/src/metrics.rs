@@ -314,7 +314,25 @@ mod tests {
                 .collect(),
             Kind::Counter | Kind::Gauge => vec![family.sample_name()],
         };
-        all.flat_map(of).collect()
+        all.chain(cluster::FAMILIES.iter().copied()).flat_map(of).collect()
+    }
+
+    fn asked(query: &str) -> impl Iterator<Item = String> {
+        let words = query.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
+        words.filter(|word| word.starts_with("weir_")).map(str::to_owned)
+    }
+
+    #[test]
+    fn alerts_and_the_page_of_clusters_name_metrics_that_there_are() {
+        let known = names();
+        let rules = include_str!("../../../packaging/prometheus/weir.rules.yml");
+        let page = include_str!("../../../docs/cluster.md");
+        let named: BTreeSet<String> = asked(rules).collect();
+        assert!(named.len() > 3, "{named:?}");
+        assert_eq!(named.difference(&known).collect::<Vec<_>>(), [""; 0]);
+        let named: BTreeSet<String> = asked(page).collect();
+        let of_cluster = cluster::FAMILIES.iter().map(|family| family.sample_name());
+        assert_eq!(named, of_cluster.collect());
     }
 
     #[test]
@@ -325,7 +343,7 @@ mod tests {
         let variables = board["templating"]["list"].as_array().unwrap();
         assert!(variables.iter().any(|it| it["type"] == "datasource"));
         let (known, mut ids, mut places) = (names(), BTreeSet::new(), BTreeSet::new());
-        let mut asked = BTreeSet::new();
+        let mut all_asked = BTreeSet::new();
         for panel in board["panels"].as_array().unwrap() {
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
             let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
@@ -336,11 +354,10 @@ mod tests {
             }
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let query = target["expr"].as_str().unwrap();
-                let words = query.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
-                asked.extend(words.filter(|word| word.starts_with("weir_")).map(str::to_owned));
+                all_asked.extend(asked(query));
             }
         }
-        assert!(asked.len() > 25, "{asked:?}");
-        assert_eq!(asked.difference(&known).collect::<Vec<_>>(), [""; 0]);
+        assert!(all_asked.len() > 25, "{all_asked:?}");
+        assert_eq!(all_asked.difference(&known).collect::<Vec<_>>(), [""; 0]);
     }
 }

@@ -90,6 +90,27 @@ const RESETS: Family = family(
     &[],
 );
 
+/// Every one.
+#[cfg(test)]
+pub(super) const FAMILIES: &[&Family] = &[
+    &MEMBERS,
+    &NODE_UP,
+    &PARTITIONS,
+    &FENCED,
+    &LEASE,
+    &FENCES,
+    &LOST,
+    &EPOCH,
+    &WAITING_LETTERS,
+    &WAITING_BYTES,
+    &LETTERS,
+    &BYTES,
+    &RESENT,
+    &DOUBLES,
+    &DROPPED,
+    &RESETS,
+];
+
 /// What a link has of a family: each number with what tells it from the others.
 type Numbers = Vec<(Option<(&'static str, String)>, u64)>;
 
