@@ -21,12 +21,13 @@ pub struct ClusterConfig {
     /// With an empty list this broker is for itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<String>,
-    /// What the cluster is called: nodes with the same name and the same etcd are one broker.
+    /// What the cluster is called, by default `weir`: nodes with the same name and the same etcd are
+    /// one broker.
     pub name: String,
     /// What this node is called, which no other one is; by default the name of this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where other nodes connect, `HOST:PORT`.
+    /// Where other nodes connect, `HOST:PORT`, by default `127.0.0.1:7883`.
     pub listen: String,
     /// Where they find it, if that is another address than `listen`. By default, where that is one
     /// of all interfaces such as `0.0.0.0:7883`: the address that this host has on its way to etcd.

@@ -107,16 +107,6 @@ fn of_configuration() -> Vec<Operation> {
             (500, "It holds no more, but will after a restart: its file cannot be written."),
         ]),
         On::get("/api/v1/bridges", "Bridges to other brokers.", bridges::list),
-        On::get("/api/v1/cluster", "The cluster, as this node sees it.", cluster::cluster),
-        On::delete(
-            "/api/v1/cluster/nodes/{name}",
-            "Has the place of a node that will not come back be free.",
-            cluster::forget,
-        )
-        .fails(&[
-            (404, "No node of this name has a place, or there is no cluster."),
-            (409, "It is a member."),
-        ]),
         On::post("/api/v1/reload", "Has files read again, as SIGHUP does.", reload::reload)
             .fails(&[NOT_USED]),
         On::get("/api/v1/config", "The configuration, but for secrets.", reload::config).fails(&[
@@ -172,6 +162,16 @@ fn of_configuration() -> Vec<Operation> {
 fn of_watching() -> Vec<Operation> {
     use Operation as On;
     vec![
+        On::get("/api/v1/cluster", "The cluster, as this node sees it.", cluster::cluster),
+        On::delete(
+            "/api/v1/cluster/nodes/{name}",
+            "Has the place of a node that will not come back be free.",
+            cluster::forget,
+        )
+        .fails(&[
+            (404, "No node of this name has a place, or there is no cluster."),
+            (409, "It is a member."),
+        ]),
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
         On::get("/api/v1/top", "Who sends and gets most, counted from now on.", top::top),
