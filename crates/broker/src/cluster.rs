@@ -21,8 +21,8 @@ pub struct ClusterConfig {
     /// With an empty list this broker is for itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<String>,
-    /// What the cluster is called, by default `weir`: nodes with the same name and the same etcd are
-    /// one broker.
+    /// What the cluster is called, by default `weir`: nodes with the same name and the same etcd
+    /// are one broker.
     pub name: String,
     /// What this node is called, which no other one is; by default the name of this host.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -160,7 +160,12 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
         let output = ctl(&socket, &["health"]);
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     };
-    while !health().1.contains("waiting for what other nodes have") {
+    loop {
+        let (code, said) = health();
+        assert_ne!(code, Some(0), "{said}");
+        if said.contains("waiting for what other nodes have") {
+            break;
+        }
         assert_eq!(child.try_wait().unwrap(), None);
     }
     let cluster: Value =
