@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use weir_control::Caller;
 
 /// A node with a control socket.
@@ -45,6 +45,17 @@ impl Node {
     fn metrics(&self) -> String {
         let reply = Caller::new(&self.socket).unwrap().get("/metrics").unwrap();
         String::from_utf8(reply.body).unwrap()
+    }
+}
+
+/// A node that need not be ready; ended with the value.
+struct Starting(Child);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -150,12 +161,9 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
     ]);
     etcd.put("weir/weir/members/0", &member);
     let (socket, more) = control(&etcd, "a");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .arg("broker")
-        .arg(etcd.node_with("a", &more))
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.arg("broker").arg(etcd.node_with("a", &more));
+    let mut node = Starting(weir.stderr(Stdio::null()).spawn().unwrap());
     let health = || {
         let output = ctl(&socket, &["health"]);
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -166,7 +174,7 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
         if said.contains("waiting for what other nodes have") {
             break;
         }
-        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(node.0.try_wait().unwrap(), None);
     }
     let cluster: Value =
         serde_json::from_str(&said(&ctl(&socket, &["cluster", "--json"]))).unwrap();
@@ -174,10 +182,8 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
     assert_eq!(cluster["nodes"][0]["address"], "127.0.0.1:1");
     etcd.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode("weir/weir/members/0") }));
     while health() != (Some(0), "ready\n".into()) {
-        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(node.0.try_wait().unwrap(), None);
     }
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
-    assert!(child.wait().unwrap().success());
 }
 
 /// With `PICTURES=FOLDER`, an absolute path, pictures of it are kept there.
