@@ -167,10 +167,12 @@ impl Board {
         let homes = members.table().map(|table| Partition::all().map(|at| table.home(at)));
         let homes: Vec<_> = homes.into_iter().flatten().collect();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut nodes: Vec<ClusterNode> = members
-            .places()
+        let member = |slot| members.nodes().find(|node| node.place.slot == slot);
+        let away = members.places().filter(|place| member(place.slot).is_none());
+        let all = members.nodes().map(|node| &node.place).chain(away);
+        let mut nodes: Vec<ClusterNode> = all
             .map(|place| {
-                let node = members.nodes().find(|node| node.place == *place);
+                let node = member(place.slot);
                 let link = node.and_then(|node| peers.get(&node.place.slot));
                 let link = link.map(|peer| &peer.link);
                 let state = match (node, link) {
