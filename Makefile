@@ -65,6 +65,7 @@ packages:
 	VERSION=999 scripts/package deb "$${CARGO_TARGET_DIR:-target}/release/weir" target/packages/newer
 	packaging/test-deb target/packages/weir_*.deb target/packages/newer/weir_*.deb
 	packaging/test-image target/packages/weir-*-oci.tar
+	packaging/test-chart "$${CARGO_TARGET_DIR:-target}/release/weir"
 
 setup:
 	scripts/setup

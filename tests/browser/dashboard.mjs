@@ -6,10 +6,9 @@
 // user "lamp" may not read that; it retains "plant/temperature", and has more clients than a page lists. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
-import { evaluate, inChromium, until } from "./chromium.mjs";
-import { VIEWS, inspect, picture, screen, watch } from "./sound.mjs";
-
-const COME_MS = 60_000;
+import { evaluate, inChromium } from "./chromium.mjs";
+import { COME_MS, onScreens, person, settle } from "./person.mjs";
+import { VIEWS, screen, watch } from "./sound.mjs";
 
 const { values: options, positionals: [url] } = parseArgs({
   allowPositionals: true,
@@ -17,77 +16,6 @@ const { values: options, positionals: [url] } = parseArgs({
 });
 const faults = [], seen = {};
 let isBroken = false;
-
-// What was done has come about: another view is shown, and drawn.
-const settle = (client) => evaluate(client, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))");
-
-// Somebody in front of the page.
-const person = (client) => {
-  const find = (selector, text) => `[...document.querySelectorAll(${JSON.stringify(selector)})].find((of) => of.checkVisibility() && (${JSON.stringify(text ?? "")} === "" || of.textContent.trim() === ${JSON.stringify(text ?? "")}))`;
-  const come = (selector, text) => until(() => evaluate(client, `!!(${find(selector, text)})`), COME_MS, selector + " " + (text ?? ""));
-  const me = {
-    come,
-    read: (selector) => come(selector).then(() => evaluate(client, `document.querySelector(${JSON.stringify(selector)}).textContent`)),
-    until: (expression, name) => until(() => evaluate(client, expression), COME_MS, name),
-    // Whoever misses what they aim at, since it was drawn anew just then, clicks again.
-    click: (selector, text) => until(async () => {
-      const at = await evaluate(client, `(() => { const of = ${find(selector, text)}; if (!of) return null; window.isHit = false; of.addEventListener("click", () => { window.isHit = true; }, { once: true, capture: true });
-        of.scrollIntoView({ block: "center" }); const { x, y, width, height } = of.getBoundingClientRect(); return { x: x + width / 2, y: y + height / 2 }; })()`);
-      if (!at) return false;
-      for (const type of ["mousePressed", "mouseReleased"]) await client.Input.dispatchMouseEvent({ type, ...at, button: "left", clickCount: 1 });
-      await settle(client);
-      return evaluate(client, "window.isHit");
-    }, COME_MS, selector + " " + (text ?? "")),
-    async write(selector, text) {
-      await me.click(selector);
-      await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).select()`);
-      await client.Input.insertText({ text });
-    },
-    // The keyboard chooses what begins so.
-    async choose(selector, text) {
-      await come(selector);
-      await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).focus()`);
-      for (const key of text) await client.Input.dispatchKeyEvent({ type: "char", text: key });
-      await me.until(`document.querySelector(${JSON.stringify(selector)}).selectedOptions[0].text === ${JSON.stringify(text)}`, text);
-    },
-    // Whether a box is ticked after it.
-    async tick(selector, isTicked) {
-      if (await evaluate(client, `document.querySelector(${JSON.stringify(selector)}).checked`) !== isTicked) await me.click(selector);
-    },
-    async enter() {
-      for (const type of ["keyDown", "keyUp"]) await client.Input.dispatchKeyEvent({ type, key: "Enter", code: "Enter", windowsVirtualKeyCode: 13, text: type === "keyDown" ? "\r" : undefined });
-      await settle(client);
-    },
-    async find(clientId) {
-      await me.click("#views a", "Clients");
-      await me.write("#find-id", clientId);
-      await me.enter();
-      await me.click("#client-list a", clientId);
-    },
-    async publish(topic, payload, qos) {
-      await me.click("#views a", "Publish");
-      await me.write("#topic", topic);
-      await me.write("#payload", payload);
-      await me.choose("#qos", qos);
-      await me.tick("#retain", false);
-      await evaluate(client, "id('published').textContent = ''");
-      await me.click("#send");
-      await me.come("#published.good");
-    },
-    // Puts other rights of the user who is shown.
-    async permit(name, rules) {
-      await me.come("#h-rights", "Rights of " + name);
-      await me.write("#rights", rules);
-      await me.click("#rights-put");
-      await me.come("#user-state", `The rights of ${name} are these now.`);
-    },
-    async logIn(token) {
-      await me.write("#token", token);
-      await me.enter();
-    },
-  };
-  return me;
-};
 
 // While `use` runs, the broker answers what is asked of it for `path` so: nothing with status 0.
 const answering = async (client, path, responseCode, use) => {
@@ -102,16 +30,7 @@ const answering = async (client, path, responseCode, use) => {
 };
 
 // What is shown now, on every screen.
-const everywhere = async (client, name) => {
-  for (const view of VIEWS) {
-    await screen(client, view);
-    // Charts follow their width.
-    await settle(client);
-    await inspect(client, view, (what) => faults.push(`${name}, ${view.name}: ${what}`));
-    if (options.pictures) await picture(client, view, options.pictures, name + "-" + view.name);
-  }
-  await screen(client, VIEWS[0]);
-};
+const everywhere = (client, name) => onScreens(client, name, faults, options.pictures);
 
 // What was sent to whom is absent: one message is dropped, and one waits.
 const losses = async (client, me) => {
@@ -375,6 +294,7 @@ const use = async (client, me) => {
   await me.click("#views a", "Overview");
   await me.until("document.querySelectorAll('.uplot').length === 7", "the charts");
   seen.about = await me.read("#about");
+  seen.isAlone = await evaluate(client, "id('cluster-link').hidden");
   seen.operators = await me.read("[aria-label='By operators']");
   await me.until("document.querySelector('.legend b').textContent !== '-'", "rates");
   await everywhere(client, "overview");

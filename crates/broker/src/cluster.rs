@@ -5,9 +5,13 @@ mod membership;
 pub use membership::NoPlace;
 pub(crate) use membership::{Membership, Seated};
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 use weir_carrier::tcp::Tls;
-use weir_etcd::{EtcdSettings, User};
+use weir_cluster::{Members, MembersSettings, Times};
+use weir_core::Mail;
+use weir_etcd::{Etcd, EtcdSettings, User};
+use weir_transport::tls::{Certificates, PemError, PrivateKey};
 
 /// The `[cluster]` table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,14 +21,16 @@ pub struct ClusterConfig {
     /// With an empty list this broker is for itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<String>,
-    /// What the cluster is called: nodes with the same name and the same etcd are one broker.
+    /// What the cluster is called, by default `weir`: nodes with the same name and the same etcd
+    /// are one broker.
     pub name: String,
     /// What this node is called, which no other one is; by default the name of this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where other nodes connect, `HOST:PORT`.
+    /// Where other nodes connect, `HOST:PORT`, by default `127.0.0.1:7883`.
     pub listen: String,
-    /// Where they find it, if that is another address than `listen`.
+    /// Where they find it, if that is another address than `listen`. By default, where that is one
+    /// of all interfaces such as `0.0.0.0:7883`: the address that this host has on its way to etcd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
     /// A `[cluster.tls]` table: how nodes encrypt what they say to each other. Without it, whoever
@@ -76,6 +82,32 @@ impl ClusterConfig {
         self.etcd.is_empty()
     }
 
+    /// Looks at all that can be known before a start, with the files that it names.
+    pub(crate) fn check(&self, shards: u16) -> Result<(), NoPlace> {
+        if self.is_off() {
+            return Ok(());
+        }
+        Members::new(self.settings(shards), 0)?;
+        if let Some(file) = &self.etcd_ca_file {
+            certificates("cluster.etcd_ca_file", file)?;
+        }
+        Etcd::check(&self.etcd()?)?;
+        self.tls().map(drop)
+    }
+
+    /// What this node is to be.
+    pub(crate) fn settings(&self, shards: u16) -> MembersSettings {
+        MembersSettings {
+            cluster: self.name.clone(),
+            name: self.node(),
+            address: self.address(),
+            shards,
+            letters: Mail::VERSION.into(),
+            letters_min: Mail::VERSION.into(),
+            times: Times::default(),
+        }
+    }
+
     /// How etcd is reached.
     pub(crate) fn etcd(&self) -> Result<EtcdSettings, NoPlace> {
         let user = match (&self.etcd_user, &self.etcd_password_file) {
@@ -94,15 +126,16 @@ impl ClusterConfig {
     /// How nodes encrypt what they say to each other.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, NoPlace> {
         let Some(ClusterTls { certificate, key, ca }) = &self.tls else { return Ok(None) };
-        let ca = read("cluster.tls.ca", ca)?;
-        let certificate = read("cluster.tls.certificate", certificate)?;
-        let key = read("cluster.tls.key", key)?;
+        let ca = certificates("cluster.tls.ca", ca)?;
+        let certificate = certificates("cluster.tls.certificate", certificate)?;
+        let key = pem("cluster.tls.key", key, |text| PrivateKey::from_pem(text).map(drop))?;
         Tls::from_pem(&ca, &certificate, &key).map(Some).map_err(NoPlace::Tls)
     }
 
     /// Where other nodes find this one.
-    pub(crate) fn address(&self) -> &str {
-        self.advertise.as_ref().unwrap_or(&self.listen)
+    fn address(&self) -> String {
+        let own = || own_address(&self.listen, &self.etcd).map(|own| own.to_string());
+        self.advertise.clone().or_else(own).unwrap_or_else(|| self.listen.clone())
     }
 
     /// What this node is called.
@@ -111,10 +144,127 @@ impl ClusterConfig {
     }
 }
 
+/// Where this host can be reached that listens on all interfaces: by the address that it has on its
+/// way to etcd, rather to one on another host.
+fn own_address(listen: &str, etcd: &[String]) -> Option<SocketAddr> {
+    let listen: SocketAddr = listen.parse().ok()?;
+    if !listen.ip().is_unspecified() {
+        return None;
+    }
+    let found: Vec<IpAddr> = etcd.iter().filter_map(|endpoint| way_to(endpoint)).collect();
+    let far = found.iter().find(|ip| !ip.is_loopback()).or(found.first())?;
+    Some(SocketAddr::new(*far, listen.port()))
+}
+
+/// The address that this host has on its way to `http://HOST:PORT`. Nothing is sent.
+fn way_to(endpoint: &str) -> Option<IpAddr> {
+    let (_, place) = endpoint.split_once("://")?;
+    let etcd = place.trim_end_matches('/').to_socket_addrs().ok()?.next()?;
+    let any: IpAddr = match etcd {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(etcd).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// The text of a file of certificates.
+fn certificates(key: &'static str, path: &Path) -> Result<String, NoPlace> {
+    pem(key, path, |text| Certificates::from_pem(text).map(drop))
+}
+
+fn pem(
+    key: &'static str,
+    path: &Path,
+    check: impl Fn(&[u8]) -> Result<(), PemError>,
+) -> Result<String, NoPlace> {
+    let text = read(key, path)?;
+    let bad = |error| NoPlace::Pem { key, path: path.to_owned(), error };
+    check(text.as_bytes()).map_err(bad)?;
+    Ok(text)
+}
+
 fn read(key: &'static str, path: &Path) -> Result<String, NoPlace> {
     std::fs::read_to_string(path).map_err(|error| NoPlace::File {
         key,
         path: path.to_owned(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    fn checked(change: impl FnOnce(&mut ClusterConfig)) -> String {
+        let mut config =
+            ClusterConfig { etcd: vec!["https://[::1]:2379".into()], ..<_>::default() };
+        change(&mut config);
+        let Err(error) = config.check(2) else { return "good".into() };
+        let beneath = error.source().map(|source| format!(": {source}"));
+        format!("{error}{}", beneath.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_node_on_all_interfaces_is_found_where_it_reaches_etcd() {
+        let found = |listen: &str, etcd: &[&str]| {
+            let etcd: Vec<String> = etcd.iter().map(|&it| it.into()).collect();
+            ClusterConfig { etcd, listen: listen.into(), ..<_>::default() }.address()
+        };
+        let local = "http://127.0.0.1:2379";
+        assert_eq!(found("0.0.0.0:7883", &[local]), "127.0.0.1:7883");
+        assert_eq!(found("0.0.0.0:7883", &["http://no such host:1", local]), "127.0.0.1:7883");
+        assert_eq!(found("10.0.0.1:7883", &[local]), "10.0.0.1:7883");
+        assert_eq!(found("a.example:7883", &[local]), "a.example:7883");
+        let config = ClusterConfig {
+            etcd: vec![local.into()],
+            listen: "0.0.0.0:7883".into(),
+            advertise: Some("b:1".into()),
+            ..<_>::default()
+        };
+        assert_eq!(config.address(), "b:1");
+    }
+
+    #[test]
+    fn what_cannot_be_is_named_before_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (none, empty) = (folder.path().join("none"), folder.path().join("empty.pem"));
+        std::fs::write(&empty, "").unwrap();
+        assert_eq!(checked(|_| ()), "good");
+        let tls = |file: &PathBuf| {
+            Some(ClusterTls { certificate: file.clone(), key: file.clone(), ca: file.clone() })
+        };
+        for (found, wanted) in [
+            (checked(|config| config.tls = tls(&none)), "cluster.tls.ca: cannot read "),
+            (checked(|config| config.tls = tls(&empty)), "empty.pem: it has no certificate"),
+            (
+                checked(|config| config.etcd_ca_file = Some(none.clone())),
+                "cluster.etcd_ca_file: cannot read ",
+            ),
+            (
+                checked(|config| config.etcd_ca_file = Some(empty.clone())),
+                "empty.pem: it has no certificate",
+            ),
+            (checked(|config| config.etcd_user = Some("weir".into())), "go together"),
+            (
+                checked(|config| {
+                    config.etcd_user = Some("weir".into());
+                    config.etcd_password_file = Some(none.clone());
+                }),
+                "cluster.etcd_password_file: cannot read ",
+            ),
+            (checked(|config| config.etcd = vec!["10.0.0.1:2379".into()]), "cluster.etcd: "),
+            (checked(|config| config.node = Some("a b".into())), "is no name"),
+            (checked(|config| config.advertise = Some(String::new())), "is no address"),
+        ] {
+            assert!(found.contains(wanted), "{found:?} is not {wanted:?}");
+        }
+        // Nobody reads what is not used.
+        let unused = |config: &mut ClusterConfig| {
+            (config.etcd, config.tls) = (Vec::new(), tls(&none));
+        };
+        assert_eq!(checked(unused), "good");
+    }
 }

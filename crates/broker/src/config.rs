@@ -19,7 +19,7 @@ pub use sections::{SECTIONS, Section};
 use crate::admission::ProcessLimits;
 use crate::auth::{Access, AuthConfig, FileError};
 use crate::bridges::{self, BridgeConfig, KafkaConfig};
-use crate::cluster::ClusterConfig;
+use crate::cluster::{ClusterConfig, NoPlace};
 use crate::control::{BanBook, ControlConfig};
 use crate::journal::{ADDED_BANS_FILE, StoreConfig};
 use crate::listener::{Door, Doors, ListenerConfig, Place as ListenPlace, TlsFault};
@@ -259,6 +259,9 @@ pub enum ConfigError {
         /// The file, and what is wrong with it.
         fault: TlsFault,
     },
+    /// What `[cluster]` says cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] NoPlace),
     /// What a line says cannot be used.
     #[error("{place}: {error}")]
     At {
@@ -361,6 +364,7 @@ impl Config {
     /// The first value out of its range, or a file that cannot be used.
     pub fn check(&self) -> Result<Vec<String>, ConfigError> {
         self.bans()?;
+        self.cluster.check(self.shard_count())?;
         self.open().map(|opened| opened.warnings)
     }
 

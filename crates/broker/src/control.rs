@@ -12,6 +12,8 @@ use crate::drops::Kept;
 use crate::journal::JournalCounts;
 use crate::letter::Letter;
 use crate::log::LogCounts;
+use crate::post::ClusterWatch;
+use crate::stopper::Asked;
 use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, OtlpConfig, TokenConfig};
 use std::io;
@@ -19,9 +21,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
-    BanPage, Bridge, Changed, Client, ClientPage, Counters, Full, Histogram, Keeper, Link, Message,
-    NewBan, NotPublished, Outlook, Port, Request, RetainedPage, Subscription, SubscriptionPage,
-    TraceOf, Traced, Unchanged, Whom,
+    BanPage, Bridge, Changed, Client, ClientPage, Cluster, Counters, Forgotten, Full, Histogram,
+    Keeper, Link, Message, NewBan, NotForgotten, NotPublished, Outlook, Port, Request,
+    RetainedPage, Subscription, SubscriptionPage, TraceOf, Traced, Unchanged, Whom,
 };
 use weir_core::{
     ClientState, Kicked, NotMoved, OwnMessage, Partition, Partitions, ShardId, Stats,
@@ -97,6 +99,8 @@ pub(crate) struct Shards {
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,
     pub(crate) keeper: Arc<dyn Keeper>,
     pub(crate) bridges: BridgeWatch,
+    pub(crate) cluster: Option<ClusterWatch>,
+    pub(crate) asked: Arc<Asked>,
 }
 
 impl Port for Shards {
@@ -126,6 +130,25 @@ impl Port for Shards {
 
     fn bridges(&self) -> Vec<Bridge> {
         self.bridges.states().into_iter().map(shown_bridge).collect()
+    }
+
+    fn cluster(&self) -> Option<Cluster> {
+        self.cluster.as_ref().map(ClusterWatch::cluster)
+    }
+
+    fn forget_node(&mut self, name: &str, said: Forgotten) {
+        match &self.cluster {
+            Some(cluster) => cluster.forget(name, said),
+            None => said(Err(NotForgotten::NoCluster)),
+        }
+    }
+
+    fn is_shut(&self) -> Option<&'static str> {
+        if !self.asked.is_open() {
+            return Some("not ready: waiting for what other nodes have, or for bridges");
+        }
+        let is_fenced = self.cluster.as_ref().is_some_and(ClusterWatch::is_fenced);
+        is_fenced.then_some("not ready: this node has lost its cluster; look whether etcd answers")
     }
 
     fn check_trace(&self, of: &TraceOf) -> Result<(), String> {

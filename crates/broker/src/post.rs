@@ -6,6 +6,7 @@
 //! where a link has no room, letters stay in their rings, and shards read less of their clients, as
 //! they do for each other.
 
+mod board;
 mod delivery;
 mod gate;
 mod lease;
@@ -13,6 +14,8 @@ mod member;
 
 use crate::cluster::Membership;
 use crate::letter::{Letter, NodeNews};
+use board::Board;
+pub(crate) use board::{ClusterWatch, board};
 use delivery::Delivery;
 pub(crate) use gate::Gate;
 pub(crate) use lease::Lease;
@@ -65,6 +68,7 @@ pub(crate) struct Post {
     gate: Gate,
     /// Until when this node may act, for its shards.
     lease: Arc<Lease>,
+    board: Board,
     /// It goes by the members as they were known once.
     has_followed: bool,
     /// This node may not act.
@@ -79,7 +83,7 @@ impl Post {
         setup: PostSetup,
         mailbox: Mailbox<Letter>,
         membership: Membership,
-        (gate, lease): (Gate, Arc<Lease>),
+        (gate, lease, board): (Gate, Arc<Lease>, Board),
     ) -> Self {
         lease.set(membership.acts_until());
         Self {
@@ -90,6 +94,7 @@ impl Post {
             peers: BTreeMap::new(),
             gate,
             lease,
+            board,
             has_followed: false,
             is_fenced: false,
             has_letters: false,
@@ -102,6 +107,7 @@ impl Post {
     pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::Acquire) {
             self.follow(carrier);
+            self.board.show(&self.membership, &self.peers);
             let timeout = self.timeout();
             carrier.turn(timeout, &mut self)?;
         }
@@ -127,7 +133,8 @@ impl Post {
 
     /// Goes by what is known of the members.
     fn follow(&mut self, carrier: &mut impl Carrier) {
-        let events = self.membership.hear();
+        let mut events = self.membership.hear();
+        self.board.obey(&mut self.membership, &mut events);
         if !self.is_fenced {
             self.lease.set(self.membership.acts_until());
         }
@@ -145,6 +152,7 @@ impl Post {
             return;
         }
         self.has_followed = true;
+        self.board.renew();
         let seat = self.membership.seat().filter(|_| may_act);
         let Some(incarnation) = seat.map(|seat| seat.incarnation.0) else {
             return self.fence(carrier);
@@ -176,6 +184,7 @@ impl Post {
         if !std::mem::replace(&mut self.is_fenced, true) {
             tracing::error!("this node has lost the cluster: it ends its connections");
             self.lease.set(None);
+            self.board.count_fence();
             self.gate.wake();
         }
         let all: Vec<Slot> = self.peers.keys().copied().collect();
@@ -211,6 +220,9 @@ impl Post {
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Lost(shards.clone()));
         }
         tracing::warn!(node = peer.member.name, "a node is lost");
+        if !self.is_fenced {
+            self.board.count_loss();
+        }
     }
 
     /// Gives letters of shards to the links.

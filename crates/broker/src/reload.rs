@@ -20,6 +20,8 @@ use crate::letter::Letter;
 use crate::listener::{Doors, Listener};
 use crate::memory::Ceiling;
 use crate::patience::Patience;
+use crate::post::ClusterWatch;
+use crate::stopper::Asked;
 use letter::{Done, Look};
 use listening::Next;
 use std::collections::BTreeSet;
@@ -89,6 +91,9 @@ pub(crate) struct Mesh {
     pub(crate) lasting: Lasting,
     pub(crate) ceiling: Arc<Ceiling>,
     pub(crate) bridges: BridgeWatch,
+    /// If this broker is a node of one.
+    pub(crate) cluster: Option<ClusterWatch>,
+    pub(crate) asked: Arc<Asked>,
     pub(crate) bans: BanBook,
     /// Of what spreads clients over shards.
     pub(crate) seed: u64,
@@ -112,6 +117,8 @@ impl Mesh {
             admission: Arc::clone(admission),
             keeper: Arc::clone(&self.keeper),
             bridges: self.bridges.clone(),
+            cluster: self.cluster.clone(),
+            asked: Arc::clone(&self.asked),
         }
     }
 }

@@ -124,6 +124,7 @@ impl Server {
     /// A setting that cannot be used, an address that is taken or not ours.
     pub fn bind(config: &Config) -> Result<Self, ServeError> {
         let Opened { access, doors, bridges, warnings } = config.open()?;
+        config.cluster.check(config.shard_count())?;
         let bans = config.bans()?;
         check_io(config)?;
         let (listeners, listening) = listen(config, doors.to_vec())?;
@@ -318,6 +319,8 @@ impl Server {
             lasting,
             ceiling: Arc::new(Ceiling::new(config.process.memory_bytes_max, shards)),
             bridges: asked.bridges.clone(),
+            cluster: post.as_ref().map(|post| post.watch.clone()),
+            asked: Arc::clone(asked),
             bans: self.bans.clone(),
             seed,
             keeper: Arc::new(Keeper::new(self.reloader())),

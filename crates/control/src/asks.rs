@@ -5,9 +5,10 @@
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
+use crate::cluster::{Cluster, NotForgotten};
 use crate::history::History;
 use crate::keeper::Keeper;
-use crate::metrics::About;
+use crate::metrics::{About, Measured};
 use crate::places::Refusals;
 use crate::port::{Answer, Counters, Full, Port, REQUESTS_MAX, Request};
 use crate::top::Windows;
@@ -85,7 +86,7 @@ impl Asks {
     }
 
     /// What metrics say beside the counters.
-    pub(crate) fn about(&self) -> About {
+    fn about(&self) -> About {
         let pushes = self.pushes.get();
         About {
             has_mosquitto_names: self.has_mosquitto_names,
@@ -122,6 +123,36 @@ impl Asks {
             }
         }
         Ok(bridges)
+    }
+
+    pub(crate) fn cluster(&self) -> Option<Cluster> {
+        self.desk().port.cluster()
+    }
+
+    /// All that metrics tell of.
+    pub(crate) async fn measured(&self) -> Result<Measured, Full> {
+        Ok(Measured {
+            shards: self.counters().await?,
+            bridges: self.bridges().await?,
+            cluster: self.cluster(),
+            about: self.about(),
+        })
+    }
+
+    /// Has the place of a node be free, and waits until it is.
+    pub(crate) async fn forget_node(&self, name: &str) -> Result<(), NotForgotten> {
+        let (asker, answer) = oneshot::channel();
+        let said = move |said| {
+            // Whoever gave up is told nothing.
+            let _ = asker.send(said);
+        };
+        self.desk().port.forget_node(name, Box::new(said));
+        answer.await.unwrap_or(Err(NotForgotten::Busy))
+    }
+
+    /// Why clients are not let in, if they are not.
+    pub(crate) fn is_shut(&self) -> Option<&'static str> {
+        self.desk().port.is_shut()
     }
 
     pub(crate) fn check_trace(&self, of: &TraceOf) -> Result<(), String> {

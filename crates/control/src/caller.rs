@@ -132,6 +132,11 @@ impl Caller {
         format!("/api/v1/clients/{}", utf8_percent_encode(client_id, NON_ALPHANUMERIC))
     }
 
+    /// The path of a node of the cluster.
+    pub fn node_path(name: &str) -> String {
+        format!("/api/v1/cluster/nodes/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+    }
+
     fn call(&self, method: Method, path: &str) -> Result<Reply, CallError> {
         self.call_with(method, path, ("text/plain", ""))
     }

@@ -49,6 +49,7 @@ const FILES: &[File] = &[
         text: include_str!("dashboard/websocket.js"),
     },
     File { path: "/dashboard/config.js", kind: JS, text: include_str!("dashboard/config.js") },
+    File { path: "/dashboard/cluster.js", kind: JS, text: include_str!("dashboard/cluster.js") },
     File { path: "/dashboard/drain.js", kind: JS, text: include_str!("dashboard/drain.js") },
     File { path: "/dashboard/top.js", kind: JS, text: include_str!("dashboard/top.js") },
     File { path: "/dashboard/users.js", kind: JS, text: include_str!("dashboard/users.js") },

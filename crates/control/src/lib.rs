@@ -12,6 +12,7 @@ mod asks;
 mod bans;
 mod bridges;
 mod caller;
+mod cluster;
 mod dashboard;
 mod drops;
 mod history;
@@ -39,6 +40,7 @@ mod window;
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
+pub use cluster::{Cluster, ClusterLink, ClusterNode, Forgotten, NodeState, NotForgotten};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use keeper::{
     ConfigChange, ConfigSection, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread,

@@ -3,6 +3,7 @@
 //! No label has a client or a topic: how many series there are does not depend on clients.
 
 mod bridges;
+mod cluster;
 mod families;
 mod family;
 mod mosquitto;
@@ -11,6 +12,7 @@ mod otlp;
 mod text;
 
 use crate::bridges::Bridge;
+use crate::cluster::Cluster;
 use crate::port::{Counters, Histogram};
 use families::FAMILIES;
 use family::{Family, Kind};
@@ -31,6 +33,17 @@ pub(crate) struct About {
     pub(crate) uptime_s: u64,
     /// How often these were sent to a collector, and how often that failed, where there is one.
     pub(crate) pushes: Option<[u64; 2]>,
+}
+
+/// All that metrics tell of.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// The counters of all shards, in order.
+    pub(crate) shards: Vec<Counters>,
+    pub(crate) bridges: Vec<Bridge>,
+    /// If the broker is a node of one.
+    pub(crate) cluster: Option<Cluster>,
+    pub(crate) about: About,
 }
 
 /// A family as it is now.
@@ -63,8 +76,8 @@ impl<'a> Point<'a> {
     }
 }
 
-/// The counters of all shards, in order, and of bridges. A family may have no number.
-fn metrics<'a>(shards: &'a [Counters], bridges: &'a [Bridge], about: About) -> Vec<Metric<'a>> {
+/// All of them. A family may have no number.
+fn metrics(Measured { shards, bridges, cluster, about }: &Measured) -> Vec<Metric<'_>> {
     let values: Vec<HashMap<&str, u64>> =
         shards.iter().map(|counters| counters.shard.iter().copied().collect()).collect();
     let process: HashMap<&str, u64> =
@@ -89,6 +102,7 @@ fn metrics<'a>(shards: &'a [Counters], bridges: &'a [Bridge], about: About) -> V
     }
     all.push(Metric { family: &families::REFUSALS, points: refusals(shards) });
     all.extend(bridges::metrics(bridges));
+    all.extend(cluster.iter().flat_map(cluster::metrics));
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     all.push(Metric { family: &families::BUILD, points: vec![Point::of(version, 1)] });
     all.push(Metric::of(&families::UPTIME, about.uptime_s));
@@ -137,10 +151,11 @@ fn refusals(shards: &[Counters]) -> Vec<Point<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::{ClusterLink, ClusterNode, NodeState};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
-    pub(super) fn counters() -> Vec<Counters> {
+    fn counters() -> Vec<Counters> {
         let shard = |publishes| Counters {
             shard: vec![
                 ("publishes_in", publishes),
@@ -160,6 +175,10 @@ mod tests {
         vec![shard(1), shard(2)]
     }
 
+    pub(super) fn of_shards() -> Measured {
+        Measured { shards: counters(), ..Measured::default() }
+    }
+
     fn bridge() -> Bridge {
         let counters = [("messages_out", 5), ("dropped_hops", 6)];
         Bridge {
@@ -173,7 +192,8 @@ mod tests {
 
     #[test]
     fn samples_stand_under_their_family_once_for_each_shard() {
-        let text = text(&counters(), &[bridge()], About::default(), Format::Prometheus);
+        let measured = Measured { bridges: vec![bridge()], ..of_shards() };
+        let text = text(&measured, Format::Prometheus);
         for part in [
             "# TYPE weir_publishes_received_total counter\n\
              weir_publishes_received_total{shard=\"0\"} 1\n\
@@ -202,10 +222,51 @@ mod tests {
 
     #[test]
     fn open_metrics_names_the_family_without_its_suffix_and_ends() {
-        let text = text(&counters(), &[], About::default(), Format::OpenMetrics);
+        let text = text(&of_shards(), Format::OpenMetrics);
         assert!(text.contains("# TYPE weir_publishes_received counter\n"), "{text}");
         assert!(text.contains("weir_publishes_received_total{shard=\"0\"} 1\n"));
         assert!(text.ends_with("# EOF\n") && !text.contains("bridge"));
+        assert!(!text.contains("cluster"));
+    }
+
+    #[test]
+    fn nodes_of_a_cluster_are_told_by_name_and_links_of_members_only() {
+        let node = |name: &str, state, link| ClusterNode {
+            name: name.into(),
+            slot: 0,
+            first_shard: 0,
+            shards: 2,
+            state,
+            state_s: 9,
+            address: None,
+            incarnation: None,
+            letters: None,
+            partitions: 128,
+            link,
+        };
+        let link = ClusterLink { waiting_letters: 3, letters_out: 5, dropped: 7, ..<_>::default() };
+        let nodes = vec![
+            node("a", NodeState::Own, None),
+            node("b", NodeState::Up, Some(link)),
+            node("c", NodeState::Away, None),
+        ];
+        let cluster = Cluster { nodes, lease_ms: 4_500, epoch: Some(17), ..Cluster::default() };
+        let measured = Measured { cluster: Some(cluster), ..of_shards() };
+        let text = text(&measured, Format::Prometheus);
+        for part in [
+            "# TYPE weir_cluster_members gauge\nweir_cluster_members 2\n",
+            "weir_cluster_fenced 0\n",
+            "weir_cluster_lease_seconds 4.500000\n",
+            "# TYPE weir_cluster_fences_total counter\nweir_cluster_fences_total 0\n",
+            "weir_cluster_epoch 17\n",
+            "weir_cluster_node_up{node=\"a\"} 1\nweir_cluster_node_up{node=\"b\"} 1\n\
+             weir_cluster_node_up{node=\"c\"} 0\n",
+            "gauge\nweir_cluster_link_waiting_letters{node=\"b\"} 3\n#",
+            "weir_cluster_link_letters_total{node=\"b\",direction=\"out\"} 5\n",
+            "weir_cluster_link_dropped_total{node=\"b\",reason=\"link_full\"} 7\n",
+        ] {
+            assert!(text.contains(part), "{part}\nis not in\n{text}");
+        }
     }
 
     #[test]
@@ -224,11 +285,9 @@ mod tests {
 
     #[test]
     fn mosquittos_names_are_there_if_they_are_wanted() {
-        assert!(
-            !text(&counters(), &[], About::default(), Format::Prometheus).contains("\nbroker_")
-        );
+        assert!(!text(&of_shards(), Format::Prometheus).contains("\nbroker_"));
         let about = About { has_mosquitto_names: true, uptime_s: 12, pushes: None };
-        let text = text(&counters(), &[], about, Format::Prometheus);
+        let text = text(&Measured { about, ..of_shards() }, Format::Prometheus);
         for part in [
             "\nbroker_messages_received 3\n",
             "\nbroker_publish_messages_dropped 8\n",
@@ -255,7 +314,25 @@ mod tests {
                 .collect(),
             Kind::Counter | Kind::Gauge => vec![family.sample_name()],
         };
-        all.flat_map(of).collect()
+        all.chain(cluster::FAMILIES.iter().copied()).flat_map(of).collect()
+    }
+
+    fn asked(query: &str) -> impl Iterator<Item = String> {
+        let words = query.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
+        words.filter(|word| word.starts_with("weir_")).map(str::to_owned)
+    }
+
+    #[test]
+    fn alerts_and_the_page_of_clusters_name_metrics_that_there_are() {
+        let known = names();
+        let rules = include_str!("../../../packaging/prometheus/weir.rules.yml");
+        let page = include_str!("../../../docs/cluster.md");
+        let named: BTreeSet<String> = asked(rules).collect();
+        assert!(named.len() > 3, "{named:?}");
+        assert_eq!(named.difference(&known).collect::<Vec<_>>(), [""; 0]);
+        let named: BTreeSet<String> = asked(page).collect();
+        let of_cluster = cluster::FAMILIES.iter().map(|family| family.sample_name());
+        assert_eq!(named, of_cluster.collect());
     }
 
     #[test]
@@ -266,7 +343,7 @@ mod tests {
         let variables = board["templating"]["list"].as_array().unwrap();
         assert!(variables.iter().any(|it| it["type"] == "datasource"));
         let (known, mut ids, mut places) = (names(), BTreeSet::new(), BTreeSet::new());
-        let mut asked = BTreeSet::new();
+        let mut all_asked = BTreeSet::new();
         for panel in board["panels"].as_array().unwrap() {
             assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
             let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
@@ -277,11 +354,10 @@ mod tests {
             }
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let query = target["expr"].as_str().unwrap();
-                let words = query.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
-                asked.extend(words.filter(|word| word.starts_with("weir_")).map(str::to_owned));
+                all_asked.extend(asked(query));
             }
         }
-        assert!(asked.len() > 25, "{asked:?}");
-        assert_eq!(asked.difference(&known).collect::<Vec<_>>(), [""; 0]);
+        assert!(all_asked.len() > 25, "{all_asked:?}");
+        assert_eq!(all_asked.difference(&known).collect::<Vec<_>>(), [""; 0]);
     }
 }

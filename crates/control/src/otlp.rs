@@ -146,9 +146,9 @@ impl Pusher {
     }
 
     async fn send(&self, asks: &Arc<Asks>, start_ns: u128) -> Result<(), NotSent> {
-        let (counters, bridges) = (asks.counters().await?, asks.bridges().await?);
+        let measured = asks.measured().await?;
         let span = Span { start_ns, now_ns: since_1970().as_nanos() };
-        let body = request(&counters, &bridges, asks.about(), &self.attributes, span).to_string();
+        let body = request(&measured, &self.attributes, span).to_string();
         let mut request = Request::post(&self.path)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Fault::Body(error.to_string()))?;

@@ -2,6 +2,7 @@
 
 use crate::bans::{BanPage, Changed, NewBan, Unchanged, Whom};
 use crate::bridges::Bridge;
+use crate::cluster::{Cluster, Forgotten, NotForgotten};
 use crate::drops::{Drop, DropQuery};
 use crate::keeper::Keeper;
 use crate::read::json_bytes;
@@ -56,6 +57,21 @@ pub trait Port: Send + 'static {
     /// How each bridge is, but for its queue.
     fn bridges(&self) -> Vec<Bridge> {
         Vec::new()
+    }
+
+    /// The cluster, if the broker is a node of one.
+    fn cluster(&self) -> Option<Cluster> {
+        None
+    }
+
+    /// Has the place of a node that will not come back be free. Says so once that is done.
+    fn forget_node(&mut self, _name: &str, said: Forgotten) {
+        said(Err(NotForgotten::NoCluster));
+    }
+
+    /// Why clients are not let in, if they are not.
+    fn is_shut(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether somebody can be traced like that.

@@ -4,6 +4,7 @@ mod bans;
 mod bridges;
 mod broker;
 mod clients;
+mod cluster;
 mod counters;
 mod drain;
 mod drops;
@@ -56,7 +57,11 @@ fn operations() -> Vec<Operation> {
     use Operation as On;
     let mut all = vec![
         On::get("/healthz", "Whether the process answers.", health::alive),
-        On::get("/readyz", "Whether every thread answers; else 503.", health::ready),
+        On::get(
+            "/readyz",
+            "Whether clients are let in and every thread answers; else 503.",
+            health::ready,
+        ),
         On::get("/metrics", "Every counter as text for Prometheus.", counters::metrics),
         On::get("/api/v1/openapi.json", "This description.", openapi::openapi),
         On::get("/api/v1/broker", "Which broker this is, and since when.", broker::broker),
@@ -157,6 +162,16 @@ fn of_configuration() -> Vec<Operation> {
 fn of_watching() -> Vec<Operation> {
     use Operation as On;
     vec![
+        On::get("/api/v1/cluster", "The cluster, as this node sees it.", cluster::cluster),
+        On::delete(
+            "/api/v1/cluster/nodes/{name}",
+            "Has the place of a node that will not come back be free.",
+            cluster::forget,
+        )
+        .fails(&[
+            (404, "No node of this name has a place, or there is no cluster."),
+            (409, "It is a member."),
+        ]),
         On::get("/api/v1/drops", "What was dropped and refused lately.", drops::list),
         On::get("/api/v1/why", "Whether a client would get a message, and why not.", why::why),
         On::get("/api/v1/top", "Who sends and gets most, counted from now on.", top::top),

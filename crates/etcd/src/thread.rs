@@ -42,6 +42,14 @@ pub enum StartError {
 }
 
 impl Etcd {
+    /// Looks whether the settings can be, with the file that they name. Nobody is asked.
+    ///
+    /// # Errors
+    /// The first thing that cannot be.
+    pub fn check(settings: &EtcdSettings) -> Result<(), StartError> {
+        Ok(Gateway::new(settings).map(drop)?)
+    }
+
     /// Starts the thread. `wake` is called there when something was said.
     ///
     /// # Errors
@@ -51,7 +59,7 @@ impl Etcd {
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self, StartError> {
         // It is made here to check it, and there since it stays on its thread.
-        Gateway::new(settings)?;
+        Self::check(settings)?;
         let runtime = weir_http::runtime()?;
         let ((asks, given), (to, said)) = (channel(ASKS_MAX), channel(SAID_MAX));
         let settings = settings.clone();

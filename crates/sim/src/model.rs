@@ -15,7 +15,7 @@ mod subscription;
 pub use connection::{Conn, Owed, Will};
 pub use crash::Kept;
 pub use notice::Said;
-pub use session::{Out, OutStep, Session, Unreleased};
+pub use session::{Orphan, Out, OutStep, Session, Unreleased};
 pub use subscription::{Subscribe, Subscription};
 
 use crate::finding::{Checker, Finding};
@@ -59,6 +59,8 @@ pub struct Model {
     promised: BTreeMap<usize, u64>,
     /// Clients that have come to other nodes, and whether with a clean start.
     claimed: BTreeMap<ClientNo, bool>,
+    /// Wills of nodes that were lost.
+    orphans: Vec<Orphan>,
     call: Call,
 }
 
@@ -200,6 +202,7 @@ impl Model {
             sent: BTreeSet::new(),
             promised: BTreeMap::new(),
             claimed: BTreeMap::new(),
+            orphans: Vec::new(),
             call: Call::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! `weir ctl`: questions to a running broker over its control socket.
 
+mod cluster;
 mod kept;
 mod text;
 mod top;
@@ -82,6 +83,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the nodes of the cluster, or forget one that will not come back
+    Cluster(cluster::ClusterArgs),
     /// Have the configuration, users, rights, bans and certificates read again, as SIGHUP does
     Reload,
     /// Print the configuration that runs, or replace its file and have everything go by it
@@ -245,6 +248,7 @@ pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
         Command::Unban { whom } => removed(&caller.delete(&Caller::bans_path(&whom.query()))?),
         Command::Bans { json } => BANS.show(&caller, u64::MAX, *json),
         Command::Bridges { json } => bridges(&caller, *json),
+        Command::Cluster(args) => cluster::run(&caller, args),
         Command::Reload => reloaded(&caller.post("/api/v1/reload")?),
         Command::Config { put, dry_run } => kept::config(&caller, put.as_deref(), *dry_run),
         Command::Drain { state: true, .. } => kept::drained(&caller.get(kept::DRAIN)?),

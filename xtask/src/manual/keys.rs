@@ -17,6 +17,7 @@ const SOURCES: &[&str] = &[
     "crates/broker/src/auth.rs",
     "crates/broker/src/bridges/config.rs",
     "crates/broker/src/bridges/kafka.rs",
+    "crates/broker/src/cluster.rs",
     "crates/broker/src/config.rs",
     "crates/broker/src/control/config.rs",
     "crates/broker/src/journal/config.rs",

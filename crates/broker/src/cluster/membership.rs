@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Collected, Event, Failure, Members, MembersSettings, Node, Revision,
-    Said, Ticket, Times,
+    Ask, BadSettings, Cas, Collected, Event, Failure, Members, Node, NotForgotten, Revision, Said,
+    Ticket,
 };
-use weir_core::{Mail, Micros};
+use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
 use weir_reactor::{Waker, now_us};
+use weir_transport::tls::{ClientError, PemError};
 
 /// How long a start waits for its place: another node may keep its name until a lease has ended.
 const PLACE_MAX: Duration = Duration::from_secs(60);
@@ -25,10 +26,10 @@ const OWN_TICKETS: u64 = 1 << 63;
 #[derive(Debug, thiserror::Error)]
 pub enum NoPlace {
     /// The settings.
-    #[error("cluster: {0}")]
+    #[error("cluster")]
     Settings(#[from] BadSettings),
     /// The settings of etcd, or no thread for it.
-    #[error("cluster.etcd: {0}")]
+    #[error("cluster.etcd")]
     Etcd(#[from] StartError),
     /// A file of the settings cannot be read.
     #[error("{key}: cannot read {}: {error}", path.display())]
@@ -40,9 +41,19 @@ pub enum NoPlace {
         /// Why.
         error: std::io::Error,
     },
-    /// What is in the files of `[cluster.tls]` cannot be used.
+    /// A file of the settings is not what it should be.
+    #[error("{key}: {}: {error}", path.display())]
+    Pem {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: PemError,
+    },
+    /// What is in the files of `[cluster.tls]` does not go together.
     #[error("cluster.tls: {0}")]
-    Tls(weir_transport::tls::ClientError),
+    Tls(ClientError),
     /// A user without a password, or the other way round.
     #[error("cluster.etcd_user and cluster.etcd_password_file go together")]
     HalfUser,
@@ -76,17 +87,8 @@ impl Membership {
         shards: u16,
         waker: Waker,
     ) -> Result<Seated, NoPlace> {
-        let settings = MembersSettings {
-            cluster: config.name.clone(),
-            name: config.node(),
-            address: config.address().to_owned(),
-            shards,
-            letters: Mail::VERSION.into(),
-            letters_min: Mail::VERSION.into(),
-            times: Times::default(),
-        };
         let random = || getrandom::u64().map_err(|error| StartError::System(error.into()));
-        let (members, proposal) = (Members::new(settings, random()?)?, random()?);
+        let (members, proposal) = (Members::new(config.settings(shards), random()?)?, random()?);
         let (bell, rings) = sync_channel(1);
         let wake = move || {
             let _ = bell.try_send(());
@@ -211,6 +213,25 @@ impl Membership {
     pub(crate) fn others(&self) -> impl Iterator<Item = &Node> {
         let own = self.members.seat().map(|seat| seat.place.slot);
         self.members.nodes().filter(move |node| Some(node.place.slot) != own)
+    }
+
+    /// All that is known of the cluster.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// See [`Members::forget`]. What has happened is added to the events.
+    ///
+    /// # Errors
+    /// Not this node, or not now.
+    pub(crate) fn forget(
+        &mut self,
+        name: &str,
+        events: &mut Vec<Event>,
+    ) -> Result<(), NotForgotten> {
+        let mut said = Ok(());
+        self.act(events, |members, now, desk| said = members.forget(name, now, desk));
+        said
     }
 
     /// Gives its place back, so that the others do not wait for it.

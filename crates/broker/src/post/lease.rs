@@ -18,4 +18,9 @@ impl Lease {
     pub(crate) fn is_over(&self, now_us: u64) -> bool {
         self.0.load(Ordering::Relaxed) <= now_us
     }
+
+    /// How long it lasts.
+    pub(super) fn left_us(&self, now_us: u64) -> u64 {
+        self.0.load(Ordering::Relaxed).saturating_sub(now_us)
+    }
 }

@@ -5,7 +5,7 @@ use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
 use crate::journal::clock::wall;
 use crate::letter::Letter;
-use crate::post::{Gate, Lease, Post, PostSetup};
+use crate::post::{ClusterWatch, Gate, Lease, Post, PostSetup, board};
 use crate::stopper::{Asked, Stopper};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(crate) struct PostToBe {
     post: Post,
     settings: tcp::Settings,
     waker: Waker,
+    /// What the control thread looks at.
+    pub(super) watch: ClusterWatch,
 }
 
 /// Where the post listens, and what wakes it.
@@ -80,8 +82,10 @@ impl PostOffice {
         let settings = tcp::Settings { own: place.slot, listener, tls };
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
         let gate = Gate::new(Arc::clone(asked), stopper, ready::open);
-        let post = Post::new(setup, own, membership, (gate, Arc::clone(&self.lease)));
-        Ok((mailboxes, PostToBe { post, settings, waker: self.waker.clone() }))
+        let (waker, lease) = (self.waker.clone(), Arc::clone(&self.lease));
+        let (watch, board) = board(config, Arc::clone(&lease), waker.clone());
+        let post = Post::new(setup, own, membership, (gate, lease, board));
+        Ok((mailboxes, PostToBe { post, settings, waker, watch }))
     }
 }
 
@@ -104,7 +108,7 @@ impl Running {
 
 /// Starts the thread. The broker stops if it ends: clients would wait for other nodes for ever.
 pub(super) fn start(
-    PostToBe { post, settings, waker }: PostToBe,
+    PostToBe { post, settings, waker, .. }: PostToBe,
     stopper: &Stopper,
 ) -> std::io::Result<Running> {
     let (stop, stopper) = (Arc::new(AtomicBool::new(false)), stopper.clone());

@@ -4,6 +4,7 @@
 import { ask, keepToken, token, visitor } from "./api.js";
 import * as bans from "./bans.js";
 import * as clients from "./clients.js";
+import * as cluster from "./cluster.js";
 import * as config from "./config.js";
 import * as drain from "./drain.js";
 import * as listeners from "./listeners.js";
@@ -32,6 +33,7 @@ const VIEWS = {
   users: users.showUsers,
   trace: trace.showTraces,
   listeners: listeners.showListeners,
+  cluster: cluster.showCluster,
   drain: drain.showDrain,
   config: config.showConfig,
 };
@@ -85,6 +87,7 @@ async function read() {
   try {
     if (overview.take(await ask("counters"), Date.now() / 1000)) overview.takeAbout(await ask("broker"));
     if (shown.view === "overview") overview.show();
+    if (shown.view === "cluster") await cluster.showState(shown.isCurrent);
     if (shown.view === "drain") await drain.showState(shown.isCurrent);
     if (shown.view === "client") await clients.showFacts(shown.wanted, shown.isCurrent);
     if (isOwed) route();
@@ -106,6 +109,7 @@ async function enter() {
   const say = id("login-trouble");
   try {
     const known = await ask("token"), history = await ask("history"), about = await ask("broker");
+    await cluster.look();
     overview.forget();
     overview.takeAbout(about);
     overview.takeHistory(history, Date.now() / 1000);

@@ -1,9 +1,8 @@
 //! Metrics as OTLP: an `ExportMetricsServiceRequest` in the JSON that the specification gives
 //! protocol buffers, where numbers of 64 bits are texts.
 
-use super::{About, Family, Kind, Number, Point, metrics};
-use crate::bridges::Bridge;
-use crate::port::{Counters, Histogram};
+use super::{Family, Kind, Measured, Number, Point, metrics};
+use crate::port::Histogram;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -19,13 +18,11 @@ pub(crate) struct Span {
 
 /// All metrics of one broker, whose resource has these attributes.
 pub(crate) fn request(
-    shards: &[Counters],
-    bridges: &[Bridge],
-    about: About,
+    measured: &Measured,
     resource: &BTreeMap<String, String>,
     span: Span,
 ) -> Value {
-    let all = metrics(shards, bridges, about);
+    let all = metrics(measured);
     let told = all.iter().filter(|metric| !metric.points.is_empty());
     let told = told.map(|metric| told_metric(metric.family, &metric.points, span));
     let resource = resource.iter().map(|(key, value)| attribute(key, value));
@@ -92,7 +89,8 @@ fn told_point(family: &Family, Point { labels, value }: &Point<'_>, span: Span) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::counters;
+    use super::super::About;
+    use super::super::tests::of_shards;
     use super::*;
 
     #[test]
@@ -100,7 +98,7 @@ mod tests {
         let resource = BTreeMap::from([("service.name".to_owned(), "weir".to_owned())]);
         let span = Span { start_ns: 1, now_ns: 1_764_166_921_123_456_789 };
         let about = About { pushes: Some([3, 1]), ..About::default() };
-        let told = request(&counters(), &[], about, &resource, span);
+        let told = request(&Measured { about, ..of_shards() }, &resource, span);
         let of = &told["resourceMetrics"][0];
         let attributes = json!([{ "key": "service.name", "value": { "stringValue": "weir" } }]);
         assert_eq!(of["resource"]["attributes"], attributes);

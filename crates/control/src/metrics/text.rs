@@ -1,8 +1,7 @@
 //! Metrics as text for Prometheus and whoever else reads OpenMetrics.
 
-use super::{About, Family, Kind, Number, Point, metrics, mosquitto};
-use crate::bridges::Bridge;
-use crate::port::{Counters, Histogram};
+use super::{Family, Kind, Measured, Number, Point, metrics, mosquitto};
+use crate::port::Histogram;
 use std::fmt::Write;
 
 /// Text for scrapers, in one of two forms that differ in little.
@@ -31,15 +30,10 @@ impl Format {
     }
 }
 
-/// The counters of all shards, in order, and of bridges.
-pub(crate) fn text(
-    shards: &[Counters],
-    bridges: &[Bridge],
-    about: About,
-    format: Format,
-) -> String {
+/// All of it.
+pub(crate) fn text(measured: &Measured, format: Format) -> String {
     let mut out = String::new();
-    for metric in metrics(shards, bridges, about) {
+    for metric in metrics(measured) {
         if metric.points.is_empty() {
             continue;
         }
@@ -51,6 +45,7 @@ pub(crate) fn text(
             }
         }
     }
+    let Measured { shards, about, .. } = measured;
     if about.has_mosquitto_names {
         let untyped = if format == Format::OpenMetrics { "unknown" } else { "untyped" };
         mosquitto::text(&mut out, shards, about.uptime_s, untyped);

@@ -23,8 +23,7 @@ pub(super) async fn metrics(
 ) -> Result<Text, Problem> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     let format = Format::accepted(accept.unwrap_or_default());
-    let (counters, of_bridges) = (asks.counters().await?, asks.bridges().await?);
-    let text = text(&counters, &of_bridges, asks.about(), format);
+    let text = text(&asks.measured().await?, format);
     Ok(Text { kind: format.content_type(), text })
 }
 

@@ -18,6 +18,9 @@ pub(super) async fn alive() -> &'static str {
 
 /// Every shard turns, and clients are let in.
 pub(super) async fn ready(State(asks): State<Arc<Asks>>) -> Result<&'static str, Problem> {
+    if let Some(why) = asks.is_shut() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
     for shard in 0..asks.shards() {
         let look = Request::Drain(DrainOrder::Look);
         let text = match tokio::time::timeout(TURN_MAX, asks.ask(shard, look)).await {

@@ -3,7 +3,7 @@
 //! The books are kept as of each call of a shard. What a shard's log still says afterwards tells
 //! which of them hold for its sessions, but never earlier ones than what the shard has promised.
 
-use super::{Model, Retain, Session, Subscription, Will};
+use super::{Model, Orphan, Retain, Session, Subscription, Will};
 use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, SessionNo, SubscriptionNo};
 use crate::topics::TOPICS;
@@ -109,12 +109,26 @@ impl Model {
     }
 
     /// A node is gone while nothing is on its way, and with it the sessions and connections of its
-    /// shards. Nobody sends their wills.
-    pub fn lose_node(&mut self, shards: Range<usize>) {
+    /// shards. Another node sends their wills: `watcher` says which shard that of a client.
+    pub fn lose_node(&mut self, shards: Range<usize>, watcher: impl Fn(ClientNo) -> usize) {
         let at = self.tick();
+        let now = self.now;
+        self.orphans.retain(|orphan| !shards.contains(&orphan.shard));
         let is_there = |number: &SessionNo| shards.contains(&self.sessions[number.0].shard);
         let lost: Vec<SessionNo> = self.alive.values().copied().filter(is_there).collect();
         for number in lost {
+            let session = &self.sessions[number.0];
+            let will = match session.conn.and_then(|conn| self.conns[conn.0].will) {
+                Some(will) => {
+                    let wait_s = will.delay_s.min(session.expiry_s);
+                    Some((will.message, now + Micros::from_secs(wait_s)))
+                }
+                None => session.will,
+            };
+            if let Some((message, due)) = will {
+                let (client, shard) = (session.client, watcher(session.client));
+                self.orphans.push(Orphan { client, message, due, shard });
+            }
             if let Some(conn) = self.sessions[number.0].conn {
                 let conn = &mut self.conns[conn.0];
                 (conn.is_open, conn.is_live, conn.owed_connack, conn.will) =

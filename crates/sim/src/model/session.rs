@@ -41,6 +41,19 @@ pub struct Session {
     pub subscriptions: BTreeMap<&'static str, SubscriptionNo>,
 }
 
+/// A will whose client's node is lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Orphan {
+    /// Whose.
+    pub client: ClientNo,
+    /// What it says.
+    pub message: MessageNo,
+    /// When it is due.
+    pub due: Micros,
+    /// The shard that is to publish it.
+    pub shard: usize,
+}
+
 /// A delivery of QoS 1 or 2 that is not done.
 #[derive(Clone, Copy, Debug)]
 pub struct Out {
@@ -153,9 +166,25 @@ impl Model {
         }
     }
 
+    /// A shard hears that a client has come to another node since its own was lost: its will is due
+    /// at once if it begins anew, and not at all otherwise.
+    pub fn came(&mut self, client: ClientNo, shard: usize, is_clean: bool) {
+        let now = self.now;
+        let is_its = |orphan: &Orphan| orphan.client == client && orphan.shard == shard;
+        if is_clean {
+            let its = self.orphans.iter_mut().filter(|orphan| is_its(orphan));
+            its.for_each(|orphan| orphan.due = now);
+        } else {
+            self.orphans.retain(|orphan| !is_its(orphan));
+        }
+    }
+
     /// What is due on a shard by the time `now`: delayed wills, ends of sessions. Comes before the
     /// shard is told of that time.
     pub fn pass(&mut self, shard: usize, now: Micros) {
+        let is_due = |orphan: &mut Orphan| orphan.shard == shard && orphan.due <= now;
+        let orphans: Vec<Orphan> = self.orphans.extract_if(.., is_due).collect();
+        orphans.into_iter().for_each(|orphan| self.publish_will(Some(orphan.message)));
         while let Some((due, is_end, number)) = self.next_due(shard)
             && due <= now
         {
@@ -166,6 +195,17 @@ impl Model {
                 self.publish_will(will.map(|(message, _)| message));
             }
         }
+    }
+
+    /// When the first will of a lost node is due on a shard.
+    pub fn next_orphan(&self, shard: usize) -> Option<Micros> {
+        let its = self.orphans.iter().filter(|orphan| orphan.shard == shard);
+        its.map(|orphan| orphan.due).min()
+    }
+
+    /// When the last of all is due.
+    pub fn last_orphan(&self) -> Option<Micros> {
+        self.orphans.iter().map(|orphan| orphan.due).max()
     }
 
     /// The earliest deadline of the sessions on a shard; whether it is the session's end.

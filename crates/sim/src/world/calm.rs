@@ -242,6 +242,10 @@ impl World {
             }
         }
         self.carry_until_quiet();
+        while let Some(due) = self.model.last_orphan() {
+            self.pass(due);
+            self.carry_until_quiet();
+        }
         // The last wills were published: now it is known what is retained.
         self.clear_retained();
         self.check_pages_are_gone();

@@ -80,7 +80,7 @@ impl World {
                 }
                 Event::Parcel(to, parcel, key) => self.send_parcel(shard, to, root, parcel, key),
                 Event::Mail(to, mut mail) => {
-                    self.note_claim(&mail);
+                    self.note_claim(shard, &mail);
                     let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
@@ -353,6 +353,7 @@ impl World {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
                 let mail = through_bytes(&mail);
                 let comes = self.comes(&mail);
+                self.hear_claim(to, &mail);
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
                 let press = self.press_for(&mail);
@@ -418,6 +419,7 @@ impl World {
     fn next_due(&self) -> Option<(Micros, usize)> {
         let of_shard = |shard: usize| {
             let booked = self.model.next_due(shard).map(|(due, ..)| due);
+            let booked = booked.into_iter().chain(self.model.next_orphan(shard));
             let due = self.shards[shard].poll_timeout().into_iter().chain(booked).min();
             due.map(|due| (due, shard))
         };

@@ -7,7 +7,7 @@ use crate::model::Said;
 use crate::names::ClientNo;
 use crate::plant::Plant;
 use std::ops::Range;
-use weir_core::{Mail, Micros, SessionMail, SessionPart, Shard};
+use weir_core::{Mail, Micros, Partitions, SessionMail, SessionPart, Shard};
 
 /// How large the cluster is.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,11 @@ impl World {
         let (size, node) = (self.size, self.chance.below(self.size.nodes.into()) as u16);
         let lost = node * size.shards..(node + 1) * size.shards;
         self.trace.add(format_args!("node {node} is lost"));
-        self.model.lose_node(lost.start.into()..lost.end.into());
+        let partitions = Partitions::spread(size.shards, self.seed);
+        let next = (node + 1) % size.nodes * size.shards;
+        self.model.lose_node(lost.start.into()..lost.end.into(), |client| {
+            usize::from(next + partitions.owner(&client.client_id()).0)
+        });
         for line in &mut self.lines {
             if matches!(line.end, BrokerEnd::At(shard, _) if lost.contains(&(shard as u16))) {
                 line.end = BrokerEnd::Closed;
@@ -104,12 +108,22 @@ impl World {
     }
 
     /// Whose session a shard claims.
-    pub(super) fn note_claim(&mut self, mail: &Mail) {
+    pub(super) fn note_claim(&mut self, shard: usize, mail: &Mail) {
+        self.hear_claim(shard, mail);
         if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
             && let Some(client) = ClientNo::of(client_id)
         {
             self.claims.insert(*claim, client);
             self.model.claimed(client, *is_clean);
+        }
+    }
+
+    /// A shard hears of a claim, or makes it.
+    pub(super) fn hear_claim(&mut self, shard: usize, mail: &Mail) {
+        if let Mail::Session(SessionMail::Claim { client_id, is_clean, .. }) = mail
+            && let Some(client) = ClientNo::of(client_id)
+        {
+            self.model.came(client, shard, *is_clean);
         }
     }
 

@@ -215,7 +215,7 @@ fn count(column: &Value, path: &str) -> u64 {
 }
 
 /// A number of at most six digits and a letter.
-fn short(number: u64) -> String {
+pub(super) fn short(number: u64) -> String {
     match number {
         0..1_000_000 => number.to_string(),
         1_000_000..1_000_000_000 => format!("{}k", number / 1_000),
@@ -239,7 +239,7 @@ pub(super) fn error(text: &str) -> String {
 }
 
 /// The text with everything escaped that a terminal would obey or not show.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -269,7 +269,7 @@ pub(super) fn json(json: &impl Display) -> String {
 }
 
 /// The text if it fits into so many columns, else its begin and an ellipsis.
-fn cut(text: &str, columns: usize) -> String {
+pub(super) fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.into();
     }

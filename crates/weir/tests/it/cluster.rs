@@ -2,6 +2,7 @@
 //! is served as by one broker.
 
 use crate::store::{is_acknowledged, join, publish, take};
+use crate::support::asked::{ctl, said};
 use crate::support::blocking::Blocking;
 use crate::support::certificates::Authority;
 use crate::support::live::{free, is_served, left, offer};
@@ -15,15 +16,15 @@ use std::process::{Child, Command, Stdio};
 use weir_wire::{QoS, ReasonCode};
 
 /// An etcd; ended with the value.
-struct Etcd {
+pub(crate) struct Etcd {
     child: Child,
-    port: u16,
-    folder: tempfile::TempDir,
+    pub(crate) port: u16,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Etcd {
     /// Nothing if it is not installed.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let program = tool(&["etcd"])?;
         let folder = tempfile::tempdir().unwrap();
         let [port, peers] = [free(), free()];
@@ -51,7 +52,7 @@ impl Etcd {
     }
 
     /// With more at its end.
-    fn node_with(&self, name: &str, more: &str) -> String {
+    pub(crate) fn node_with(&self, name: &str, more: &str) -> String {
         let path = self.folder.path().join(format!("{name}.toml"));
         let text = format!(
             "listen = [\"127.0.0.1:0\"]\nshards = 2\n[cluster]\nnode = \"{name}\"\n\
@@ -72,7 +73,7 @@ impl Drop for Etcd {
     }
 }
 
-fn broker(config: impl AsRef<Path>) -> Broker {
+pub(crate) fn broker(config: impl AsRef<Path>) -> Broker {
     let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
     Broker::by(weir.arg("broker").arg(config.as_ref())).expect("the node ended before it served")
 }
@@ -217,9 +218,12 @@ fn a_node_that_stops_gives_its_place_back_at_once() {
 
 #[test]
 fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back() {
-    let Some((etcd, mut nodes)) = cluster(&["a"]) else { return };
+    let Some(etcd) = Etcd::start() else { return };
+    let socket = etcd.folder.path().join("ctl");
+    let mut nodes = [broker(etcd.node_with("a", &format!("[control]\nsocket = {socket:?}\n")))];
     let (mut client, reason) = offer(&nodes[0].address, "client", None);
     assert_eq!(reason, ReasonCode::Success);
+    assert_eq!(ctl(&socket, &["health"]).status.code(), Some(0));
     rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::STOP)
         .unwrap();
     assert_eq!(left(&mut client), Some(ReasonCode::ServerShuttingDown));
@@ -229,12 +233,18 @@ fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back(
         client
     };
     drop(refused);
+    let health = ctl(&socket, &["health"]);
+    assert_eq!(health.status.code(), Some(1));
+    assert!(String::from_utf8(health.stderr).unwrap().contains("this node has lost its cluster"));
+    let shown = said(&ctl(&socket, &["cluster"]));
+    assert!(shown.contains("this is a: FENCED") && shown.contains("fenced 1,"), "{shown}");
     rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::CONT)
         .unwrap();
     nodes[0].says("this node is a member of its cluster again");
     let (mut client, reason) = offer(&nodes[0].address, "client", None);
     assert_eq!(reason, ReasonCode::Success);
     assert!(is_served(&mut client));
+    assert_eq!(ctl(&socket, &["health"]).status.code(), Some(0));
 }
 
 #[test]

@@ -79,3 +79,12 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     // What it only advises is there as well.
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+#[ignore = "needs promtool: make test-long"]
+fn promtool_takes_the_alerts() {
+    let Some(promtool) = installed(&["promtool"]) else { return };
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus/weir.rules.yml");
+    let output = Command::new(promtool).args(["check", "rules", rules]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

@@ -190,6 +190,7 @@ fn holds(seen: &Value) {
     assert_eq!(seen["viewerOfConfig"], json!([true, true]), "no editor, but what runs");
     assert_eq!(seen["viewerOfDrain"], json!([true, true]), "a viewer's buttons are still");
     assert_eq!(seen["markup"], 0);
+    assert_eq!(seen["isAlone"], true, "no page of a cluster");
     assert_eq!(seen["viewer"]["kick"], true, "a viewer's button is still");
     for (name, part) in SEEN {
         assert!(seen[*name].as_str().unwrap().contains(part), "{name}: {seen:#}");

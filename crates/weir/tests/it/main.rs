@@ -22,6 +22,7 @@ mod bridges;
 mod broker_options;
 mod clients;
 mod cluster;
+mod cluster_shown;
 mod conformance;
 mod contract;
 mod control_attacks;

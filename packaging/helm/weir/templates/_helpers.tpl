@@ -44,6 +44,23 @@ socket = "/data/ctl"
 # The kubelet asks here without a token whether the broker is ready; everything else takes one.
 http = ["0.0.0.0:18083"]
 allow_plain = true
+{{- with .Values.cluster }}
+{{- if .etcd }}
+
+[cluster]
+etcd = {{ toJson .etcd }}
+name = {{ toJson .name }}
+# A node is called as its pod, and found where its pod is.
+listen = "0.0.0.0:7883"
+{{- if .etcdUser }}
+etcd_user = {{ toJson .etcdUser }}
+etcd_password_file = "/run/secrets/etcd/password"
+{{- end }}
+{{- if .etcdCaSecretName }}
+etcd_ca_file = "/run/secrets/etcd-ca/ca.crt"
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.tokens }}
 
 {{ . }}

@@ -1,0 +1,118 @@
+//! A cluster, as one of its nodes shows it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster, as this node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cluster {
+    /// What it is called.
+    pub name: String,
+    /// What this node is called.
+    pub node: String,
+    /// The version of letters that this node speaks.
+    pub letters: u16,
+    /// Whether this node may not act, so that it has ended its connections and lets nobody in.
+    pub fenced: bool,
+    /// Milliseconds until this node may not act, unless its lease is renewed before.
+    pub lease_ms: u64,
+    /// How often this node was fenced.
+    pub fences: u64,
+    /// How often another node was lost, also by being stopped.
+    pub nodes_lost: u64,
+    /// The newest epoch of a partition; null while there is no table of them.
+    pub epoch: Option<u64>,
+    /// All nodes that have a place, by slot.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node that has a place in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterNode {
+    /// Its name.
+    pub name: String,
+    /// Its slot.
+    pub slot: u8,
+    /// The number of its first shard.
+    pub first_shard: u16,
+    /// How many shards it has.
+    pub shards: u16,
+    /// How it is.
+    pub state: NodeState,
+    /// Seconds that it has been so.
+    pub state_s: u64,
+    /// Where other nodes connect to it, while it is a member.
+    pub address: Option<String>,
+    /// Which of its memberships this is, while it is a member.
+    pub incarnation: Option<u64>,
+    /// The highest version of letters that it speaks, while it is a member.
+    pub letters: Option<u16>,
+    /// How many of the 256 partitions it is home to.
+    pub partitions: u16,
+    /// The link that this node keeps of it, while it is a member.
+    pub link: Option<ClusterLink>,
+}
+
+/// How a node of a cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It is the one that was asked.
+    Own,
+    /// Letters pass to and from it.
+    Up,
+    /// It is a member, and no letters pass at present.
+    Down,
+    /// It is no member, and its place is kept.
+    Away,
+}
+
+/// What this node keeps of another, and has counted since the other is a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterLink {
+    /// Letters for the other node that it has not acknowledged.
+    pub waiting_letters: u64,
+    /// Their bytes, with what their keeping takes.
+    pub waiting_bytes: u64,
+    /// Letters that were kept for the other node.
+    pub letters_out: u64,
+    /// Letters that came from it.
+    pub letters_in: u64,
+    /// Bytes that were sent.
+    pub bytes_out: u64,
+    /// Bytes that came.
+    pub bytes_in: u64,
+    /// Letters that were sent again on another connection.
+    pub resent: u64,
+    /// Letters that came again, and were passed over.
+    pub doubles: u64,
+    /// Messages at QoS 0 that were dropped because too much waited.
+    pub dropped: u64,
+    /// Letters that were dropped because they are too long.
+    pub too_long: u64,
+    /// How often all that waited was dropped because the other node was started anew.
+    pub resets: u64,
+}
+
+impl ClusterNode {
+    /// Whether letters pass between it and the node that was asked, or it is that one.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.state, NodeState::Own | NodeState::Up)
+    }
+}
+
+/// Why the place of a node stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotForgotten {
+    /// The broker is no node of a cluster.
+    NoCluster,
+    /// No node of that name has a place.
+    Unknown,
+    /// It is a member.
+    IsMember,
+    /// This node cannot write now.
+    Busy,
+}
+
+/// Who is told what became of it, once.
+pub type Forgotten = Box<dyn FnOnce(Result<(), NotForgotten>) + Send>;

@@ -1,0 +1,218 @@
+//! What whoever operates a cluster sees of it, and how a node is forgotten.
+
+use crate::api::Served;
+use crate::cluster::{Etcd, broker};
+use crate::look::{look, look_mjs, seen};
+use crate::support::Broker;
+use crate::support::asked::{ctl, said};
+use crate::support::live::free;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use weir_control::Caller;
+
+/// A node with a control socket.
+struct Node {
+    broker: Broker,
+    socket: PathBuf,
+}
+
+impl Node {
+    fn start(etcd: &Etcd, name: &str) -> Self {
+        let (socket, more) = control(etcd, name);
+        Self { broker: broker(etcd.node_with(name, &more)), socket }
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> std::process::Output {
+        ctl(&self.socket, arguments)
+    }
+
+    /// The cluster as this node shows it, once it is so.
+    fn shows(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let cluster: Value =
+                serde_json::from_str(&said(&self.ctl(&["cluster", "--json"]))).unwrap();
+            if wanted(&cluster) {
+                return cluster;
+            }
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let reply = Caller::new(&self.socket).unwrap().get("/metrics").unwrap();
+        String::from_utf8(reply.body).unwrap()
+    }
+}
+
+/// A node that need not be ready; ended with the value.
+struct Starting(Child);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A control socket, and the table of it.
+fn control(etcd: &Etcd, name: &str) -> (PathBuf, String) {
+    let socket = etcd.folder.path().join(format!("ctl-{name}"));
+    let table = format!("[control]\nsocket = {socket:?}\n");
+    (socket, table)
+}
+
+impl Etcd {
+    /// Asks its JSON gateway.
+    fn ask(&self, path: &str, body: &Value) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let body = body.to_string();
+        let length = body.len();
+        write!(
+            stream,
+            "POST /v3/kv/{path} HTTP/1.1\r\nHost: etcd\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    fn put(&self, key: &str, value: &Value) {
+        let [key, value] = [key.to_owned(), value.to_string()].map(|it| BASE64_STANDARD.encode(it));
+        self.ask("put", &json!({ "key": key, "value": value }));
+    }
+}
+
+fn states(cluster: &Value) -> Vec<&str> {
+    cluster["nodes"].as_array().unwrap().iter().map(|it| it["state"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_node_shows_all_and_forgets_one_that_is_gone() {
+    let Some(etcd) = Etcd::start() else { return };
+    let nodes = ["a", "b"].map(|name| Node::start(&etcd, name));
+    let cluster = nodes[0].shows(|cluster| states(cluster) == ["own", "up"]);
+    let homes: Vec<u64> =
+        (0..2).map(|at| cluster["nodes"][at]["partitions"].as_u64().unwrap()).collect();
+    assert_eq!(homes.iter().sum::<u64>(), 256, "{homes:?}");
+    assert_eq!((&cluster["node"], &cluster["fenced"]), (&json!("a"), &json!(false)));
+    assert!((1..=5_000).contains(&cluster["lease_ms"].as_u64().unwrap()), "{cluster}");
+    let of_b = &cluster["nodes"][1];
+    assert_eq!(
+        (&of_b["name"], &of_b["slot"], &of_b["first_shard"]),
+        (&json!("b"), &json!(1), &json!(2))
+    );
+    assert_eq!((&of_b["link"]["resent"], &of_b["link"]["resets"]), (&json!(0), &json!(0)));
+    nodes[1].shows(|cluster| states(cluster) == ["up", "own"]);
+    let metrics = nodes[0].metrics();
+    for part in [
+        "weir_cluster_members 2\n",
+        "weir_cluster_node_up{node=\"b\"} 1\n",
+        "weir_cluster_fenced 0\n",
+    ] {
+        assert!(metrics.contains(part), "{part} is not in\n{metrics}");
+    }
+    let table = said(&nodes[0].ctl(&["cluster"]));
+    assert!(table.starts_with("cluster weir, 2 members; this is a: lease "), "{table}");
+
+    let forget = |name| {
+        let output = nodes[0].ctl(&["cluster", "forget", name]);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for name in ["a", "b"] {
+        let (code, why) = forget(name);
+        assert_eq!(code, Some(2), "{why}");
+        assert!(why.contains("is a member of the cluster"), "{why}");
+    }
+    let (code, why) = forget("c");
+    assert_eq!(code, Some(1), "{why}");
+    assert!(why.contains("no node c has a place"), "{why}");
+
+    let [a, b] = &nodes;
+    b.broker.signal(Signal::TERM);
+    let cluster = a.shows(|cluster| states(cluster) == ["own", "away"]);
+    assert_eq!((&cluster["nodes_lost"], &cluster["nodes"][1]["link"]), (&json!(1), &json!(null)));
+    assert_eq!(forget("b"), (Some(0), String::new()));
+    assert_eq!(states(&a.shows(|_| true)), ["own"]);
+    // What it had is free.
+    let c = Node::start(&etcd, "c");
+    let cluster = c.shows(|cluster| states(cluster) == ["up", "own"]);
+    assert_eq!(cluster["nodes"][1]["first_shard"], 2);
+}
+
+#[test]
+fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
+    let Some(etcd) = Etcd::start() else { return };
+    // A member that never says what it has.
+    let place = json!({ "name": "mute", "slot": 0, "first_shard": 0, "shards": 1 });
+    etcd.put("weir/weir/places", &json!({ "places": [place] }));
+    let mut member = place;
+    member.as_object_mut().unwrap().extend([
+        ("incarnation".into(), 1.into()),
+        ("address".into(), "127.0.0.1:1".into()),
+        ("letters".into(), 1.into()),
+        ("letters_min".into(), 1.into()),
+    ]);
+    etcd.put("weir/weir/members/0", &member);
+    let (socket, more) = control(&etcd, "a");
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.arg("broker").arg(etcd.node_with("a", &more));
+    let mut node = Starting(weir.stderr(Stdio::null()).spawn().unwrap());
+    let health = || {
+        let output = ctl(&socket, &["health"]);
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    loop {
+        let (code, said) = health();
+        assert_ne!(code, Some(0), "{said}");
+        if said.contains("waiting for what other nodes have") {
+            break;
+        }
+        assert_eq!(node.0.try_wait().unwrap(), None);
+    }
+    let cluster: Value =
+        serde_json::from_str(&said(&ctl(&socket, &["cluster", "--json"]))).unwrap();
+    assert_eq!(states(&cluster), ["down", "own"]);
+    assert_eq!(cluster["nodes"][0]["address"], "127.0.0.1:1");
+    etcd.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode("weir/weir/members/0") }));
+    while health() != (Some(0), "ready\n".into()) {
+        assert_eq!(node.0.try_wait().unwrap(), None);
+    }
+}
+
+/// With `PICTURES=FOLDER`, an absolute path, pictures of it are kept there.
+#[test]
+fn the_dashboard_of_a_node_has_a_page_of_the_cluster() {
+    let (Some(etcd), Some(look_mjs)) = (Etcd::start(), look_mjs()) else { return };
+    let served = Served::start(&format!(
+        "[cluster]\nnode = \"a\"\netcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n",
+        etcd.port,
+        free(),
+    ));
+    let [_b, c] = ["b", "c"].map(|name| broker(etcd.node_with(name, "")));
+    c.signal(Signal::TERM);
+    let pictures = std::env::var_os("PICTURES").map(PathBuf::from);
+    let mut options =
+        vec![format!("--admin={}", served.admin), format!("--viewer={}", served.viewer)];
+    options.extend(pictures.map(|folder| format!("--pictures={}", folder.display())));
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let url = format!("http://{}/", served.broker.http.as_ref().unwrap());
+    let told = seen(&look(&look_mjs.with_file_name("cluster.mjs"), Path::new(&url), &options));
+    assert_eq!(told["faults"], json!([]), "{told:#}");
+    let seen = &told["seen"];
+    assert_eq!((&seen["viewer"], &seen["focus"]), (&json!(true), &json!("Nodes")), "{seen:#}");
+    for (name, part) in [
+        ("name", "cluster weir, seen by node a"),
+        ("facts", "of 3 places"),
+        ("links", "letters out"),
+        ("forgotten", "The place of c is free."),
+    ] {
+        assert!(seen[name].as_str().unwrap().contains(part), "{name}: {seen:#}");
+    }
+}

@@ -1,0 +1,54 @@
+// Uses the page of the cluster of a dashboard in Chromium as a person does:
+//
+//   node cluster.mjs URL --admin TOKEN --viewer TOKEN [--pictures FOLDER] [--browser PROGRAM]
+//
+// The broker is the node "a" of a cluster. A node "b" is a member, and "c" is away. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
+
+import { parseArgs } from "node:util";
+import { evaluate, inChromium } from "./chromium.mjs";
+import { onScreens, person } from "./person.mjs";
+import { VIEWS, screen, watch } from "./sound.mjs";
+
+const { values: options, positionals: [url] } = parseArgs({
+  allowPositionals: true,
+  options: { admin: { type: "string" }, viewer: { type: "string" }, pictures: { type: "string" }, browser: { type: "string", default: "chromium" } },
+});
+const faults = [], seen = {};
+
+const use = async (client, me) => {
+  await me.logIn(options.viewer);
+  await me.click("#views a", "Cluster");
+  await me.until("[...document.querySelectorAll('#cluster-nodes td')].some((of) => of.textContent.startsWith('up, '))", "the other node");
+  seen.name = await me.read("#cluster-name");
+  seen.facts = await me.read("#cluster-facts");
+  seen.links = await me.read("#cluster-links");
+  seen.viewer = await evaluate(client, "document.querySelector('#cluster-away button').disabled");
+  await onScreens(client, "cluster", faults, options.pictures);
+  // New figures do not take the focus away.
+  await evaluate(client, "document.querySelector('[aria-label=Nodes]').focus(); window.seenRow = document.querySelector('[aria-label=Nodes] tr')");
+  await me.until("!window.seenRow.isConnected", "new figures");
+  seen.focus = await evaluate(client, "document.activeElement.ariaLabel");
+
+  await me.click("#leave");
+  await me.logIn(options.admin);
+  // Those of the viewer are still, and stand there until the admin's do.
+  await me.click("#cluster-away button:enabled", "Forget c");
+  await me.click("#sure-yes");
+  await me.come("#cluster-said.good");
+  seen.forgotten = await me.read("#cluster-said");
+  await me.until("document.querySelectorAll('#cluster-nodes tbody tr').length === 2", "the nodes that are left");
+};
+
+try {
+  await inChromium(options.browser, [], async (client) => {
+    await watch(client, faults, (asked) => asked.startsWith(url));
+    await screen(client, VIEWS[0]);
+    const loaded = client.Page.loadEventFired();
+    await client.Page.navigate({ url });
+    await loaded;
+    await use(client, person(client));
+  });
+} catch (error) {
+  faults.push("cluster: " + error.stack);
+}
+console.log(JSON.stringify({ faults, seen }, null, 2));
