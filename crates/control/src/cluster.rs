@@ -20,8 +20,6 @@ pub struct Cluster {
     pub fences: u64,
     /// How often another node was lost, also by being stopped.
     pub nodes_lost: u64,
-    /// The newest epoch of a partition; null while there is no table of them.
-    pub epoch: Option<u64>,
     /// All nodes that have a place, by slot.
     pub nodes: Vec<ClusterNode>,
 }
@@ -47,8 +45,6 @@ pub struct ClusterNode {
     pub incarnation: Option<u64>,
     /// The highest version of letters that it speaks, while it is a member.
     pub letters: Option<u16>,
-    /// How many of the 256 partitions it is home to.
-    pub partitions: u16,
     /// The link that this node keeps of it, while it is a member.
     pub link: Option<ClusterLink>,
 }

@@ -241,7 +241,6 @@ mod tests {
             address: None,
             incarnation: None,
             letters: None,
-            partitions: 128,
             link,
         };
         let link = ClusterLink { waiting_letters: 3, letters_out: 5, dropped: 7, ..<_>::default() };
@@ -250,7 +249,7 @@ mod tests {
             node("b", NodeState::Up, Some(link)),
             node("c", NodeState::Away, None),
         ];
-        let cluster = Cluster { nodes, lease_ms: 4_500, epoch: Some(17), ..Cluster::default() };
+        let cluster = Cluster { nodes, lease_ms: 4_500, ..Cluster::default() };
         let measured = Measured { cluster: Some(cluster), ..of_shards() };
         let text = text(&measured, Format::Prometheus);
         for part in [
@@ -258,7 +257,6 @@ mod tests {
             "weir_cluster_fenced 0\n",
             "weir_cluster_lease_seconds 4.500000\n",
             "# TYPE weir_cluster_fences_total counter\nweir_cluster_fences_total 0\n",
-            "weir_cluster_epoch 17\n",
             "weir_cluster_node_up{node=\"a\"} 1\nweir_cluster_node_up{node=\"b\"} 1\n\
              weir_cluster_node_up{node=\"c\"} 0\n",
             "gauge\nweir_cluster_link_waiting_letters{node=\"b\"} 3\n#",

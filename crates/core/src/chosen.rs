@@ -63,7 +63,7 @@ mod tests {
     fn sent(number: u64) -> Sent {
         let message = Arc::new(Message {
             topic: "t".into(),
-            payload: Vec::new().into(),
+            payload: Vec::new(),
             properties: weir_wire::PropertiesBuf::new(),
             qos: weir_wire::QoS::AtLeastOnce,
             retain: false,

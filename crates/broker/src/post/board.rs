@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_cluster::{Event, Link, Node, NotForgotten, Place, Slot};
 use weir_control::{Cluster, ClusterLink, ClusterNode, Forgotten, NodeState};
-use weir_core::{Mail, Micros, Partition};
+use weir_core::{Mail, Micros};
 use weir_reactor::{Waker, now_us};
 
 /// How often it is said without news.
@@ -164,8 +164,6 @@ impl Board {
         }
         self.due = now + EVERY;
         let members = membership.members();
-        let homes = members.table().map(|table| Partition::all().map(|at| table.home(at)));
-        let homes: Vec<_> = homes.into_iter().flatten().collect();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let member = |slot| members.nodes().find(|node| node.place.slot == slot);
         let away = members.places().filter(|place| member(place.slot).is_none());
@@ -187,15 +185,13 @@ impl Board {
                 if known.0 != state {
                     *known = (state, begun);
                 }
-                let partitions = homes.iter().filter(|home| home.slot == place.slot).count();
                 let since = Micros(now.0.saturating_sub(known.1.0));
-                shown(place, node, (state, since), partitions, link)
+                shown(place, node, (state, since), link)
             })
             .collect();
         nodes.sort_by_key(|node| node.slot);
         self.states.retain(|slot, _| nodes.iter().any(|node| node.slot == slot.0));
         seen.nodes = nodes;
-        seen.epoch = homes.iter().map(|home| home.epoch).max();
         (seen.fences, seen.nodes_lost) = (self.fences, self.nodes_lost);
         drop(seen);
         self.done.drain(..).for_each(|(said, done)| said(done));
@@ -206,7 +202,6 @@ fn shown(
     place: &Place,
     node: Option<&Node>,
     (state, since): (NodeState, Micros),
-    partitions: usize,
     link: Option<&Link>,
 ) -> ClusterNode {
     ClusterNode {
@@ -219,7 +214,6 @@ fn shown(
         address: node.map(|node| node.address.clone()),
         incarnation: node.map(|node| node.incarnation.0),
         letters: node.map(|node| node.letters),
-        partitions: partitions as u16,
         link: link.map(shown_link),
     }
 }

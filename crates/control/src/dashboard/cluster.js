@@ -24,7 +24,7 @@ export async function showState(isCurrent) {
   const { cluster } = await ask("cluster");
   if (!isCurrent()) return;
   if (!cluster) return say("This broker is no node of a cluster.");
-  const { name, node, nodes, fenced, lease_ms, fences, nodes_lost, epoch } = cluster;
+  const { name, node, nodes, fenced, lease_ms, fences, nodes_lost } = cluster;
   const words = `cluster ${name}, seen by node ${node}`;
   if (id("cluster-name").textContent !== words) id("cluster-name").textContent = words;
   fill(id("cluster-facts"), [
@@ -32,10 +32,9 @@ export async function showState(isCurrent) {
     tile("may act for", fenced ? "fenced" : (lease_ms / 1000).toFixed(1) + " s", fenced ? "lets nobody in" : "", fenced ? "bad" : lease_ms < LEASE_DOUBT_MS ? "doubt" : "good"),
     tile("fenced", count(fences), "times", fences ? "doubt" : ""),
     tile("nodes lost", count(nodes_lost), "since the start"),
-    tile("epoch", epoch ?? "-"),
   ]);
-  refill(id("cluster-nodes"), [table("Nodes", [text("node"), short("state"), number("slot"), short("shards"), number("home to"), short("letters"), short("address")], nodes.map((of) => [
-    of.name, state(of), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.partitions, of.letters === null ? "-" : "version " + of.letters, of.address ?? "-",
+  refill(id("cluster-nodes"), [table("Nodes", [text("node"), short("state"), number("slot"), short("shards"), short("letters"), short("address")], nodes.map((of) => [
+    of.name, state(of), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.letters === null ? "-" : "version " + of.letters, of.address ?? "-",
   ]))]);
   offer(nodes.filter((of) => of.state === "away").map((of) => of.name));
   const linked = nodes.filter((of) => of.link);

@@ -13,12 +13,6 @@ const NODE_UP: Family = family(
     "Whether letters pass to and from the node; 0 also for one that is away and has a place.",
     &[],
 );
-const PARTITIONS: Family = family(
-    "weir_cluster_node_partitions",
-    Kind::Gauge,
-    "Partitions that the node is home to.",
-    &[],
-);
 const FENCED: Family = family(
     "weir_cluster_fenced",
     Kind::Gauge,
@@ -39,8 +33,6 @@ const LOST: Family = family(
     "Times that another node was lost, also by being stopped.",
     &[],
 );
-const EPOCH: Family =
-    family("weir_cluster_epoch", Kind::Gauge, "The newest epoch of a partition.", &[]);
 const WAITING_LETTERS: Family = family(
     "weir_cluster_link_waiting_letters",
     Kind::Gauge,
@@ -95,12 +87,10 @@ const RESETS: Family = family(
 pub(super) const FAMILIES: &[&Family] = &[
     &MEMBERS,
     &NODE_UP,
-    &PARTITIONS,
     &FENCED,
     &LEASE,
     &FENCES,
     &LOST,
-    &EPOCH,
     &WAITING_LETTERS,
     &WAITING_BYTES,
     &LETTERS,
@@ -132,15 +122,13 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
         };
         Metric { family, points: cluster.nodes.iter().flat_map(of_node).collect() }
     };
-    let epoch = cluster.epoch.map(|epoch| Metric::of(&EPOCH, epoch));
-    let mut all = vec![
+    vec![
         Metric::of(&MEMBERS, members as u64),
         Metric::of(&FENCED, cluster.fenced.into()),
         Metric::of(&LEASE, cluster.lease_ms.saturating_mul(1_000)),
         Metric::of(&FENCES, cluster.fences),
         Metric::of(&LOST, cluster.nodes_lost),
         nodes(&NODE_UP, |node| node.is_up().into()),
-        nodes(&PARTITIONS, |node| node.partitions.into()),
         links(&WAITING_LETTERS, |link| vec![(None, link.waiting_letters)]),
         links(&WAITING_BYTES, |link| vec![(None, link.waiting_bytes)]),
         links(&LETTERS, |link| ways(link.letters_in, link.letters_out)),
@@ -152,9 +140,7 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
             vec![of("link_full", link.dropped), of("too_long", link.too_long)]
         }),
         links(&RESETS, |link| vec![(None, link.resets)]),
-    ];
-    all.extend(epoch);
-    all
+    ]
 }
 
 fn ways(inward: u64, outward: u64) -> Numbers {

@@ -242,7 +242,7 @@ impl Shard {
     fn leave_groups(&mut self, key: SessionKey, sink: &mut impl Sink) -> Vec<MovedSubscription> {
         let mut groups = Vec::new();
         let mut at = 0;
-        while let Some(&record) = self.clients[key].subscriptions().iter().nth(at) {
+        while let Some(&record) = self.clients[key].subscriptions().get(at) {
             if self.filters.membership(record).is_some() {
                 groups.push(self.moved_subscription(record));
                 self.unsubscribe_at(key, at, sink);

@@ -51,17 +51,16 @@ const ADDRESS_COLUMNS: usize = 19;
 
 /// How this node stands, and a line for each that has a place.
 fn table(cluster: &Cluster) -> String {
-    let Cluster { name, node, fenced, lease_ms, fences, nodes_lost, epoch, nodes, .. } = cluster;
+    let Cluster { name, node, fenced, lease_ms, fences, nodes_lost, nodes, .. } = cluster;
     let members = nodes.iter().filter(|node| node.state != NodeState::Away).count();
     let lease = match fenced {
         true => "FENCED, lets nobody in".to_owned(),
         false => format!("lease {}.{} s", lease_ms / 1_000, lease_ms % 1_000 / 100),
     };
-    let epoch = epoch.map_or("-".to_owned(), |epoch| epoch.to_string());
     let mut text = format!(
         "cluster {}, {members} members; this is {}: {lease}\n\
-         epoch {epoch}; since the start: fenced {fences}, nodes lost {nodes_lost}\n\
-         NODE            SLOT   SHARDS  STATE   SINCE  HOME TO  WAITING  ADDRESS\n",
+         since the start: fenced {fences}, nodes lost {nodes_lost}\n\
+         NODE            SLOT   SHARDS  STATE   SINCE  WAITING  ADDRESS\n",
         error(name),
         error(node),
     );
@@ -80,12 +79,11 @@ fn line(node: &ClusterNode) -> String {
     let last = node.first_shard + node.shards.saturating_sub(1);
     let address = node.address.as_deref().unwrap_or("-");
     format!(
-        "{:<14}  {:>4}  {:>7}  {state:<5}  {:>6}  {:>7}  {waiting:>7}  {}\n",
+        "{:<14}  {:>4}  {:>7}  {state:<5}  {:>6}  {waiting:>7}  {}\n",
         cut(&printable(&node.name), 14),
         node.slot,
         format!("{}-{last}", node.first_shard),
         length(node.state_s),
-        node.partitions,
         cut(&printable(address), ADDRESS_COLUMNS),
     )
 }
@@ -113,14 +111,14 @@ mod tests {
             json!({
                 "name": name, "slot": slot, "first_shard": slot * 2, "shards": 2, "state": state,
                 "state_s": 60 * u64::from(slot), "address": address, "incarnation": 7,
-                "letters": 3, "partitions": 128, "link": link,
+                "letters": 3, "link": link,
             })
         };
         let link = ClusterLink { waiting_letters: 12_345_678, ..ClusterLink::default() };
         let link = serde_json::to_value(link).unwrap();
         let mut cluster = json!({
             "name": "weir", "node": "a", "letters": 3, "fenced": false, "lease_ms": 4_678,
-            "fences": 0, "nodes_lost": 1, "epoch": 42, "nodes": [
+            "fences": 0, "nodes_lost": 1, "nodes": [
                 node("a", 0, "own", json!(null)),
                 node("b", 1, "up", link),
                 node("a-name-that-is-too-long", 15, "away", json!(null)),
@@ -131,11 +129,11 @@ mod tests {
         assert_eq!(
             text(&cluster),
             "cluster weir, 2 members; this is a: lease 4.6 s\n\
-             epoch 42; since the start: fenced 0, nodes lost 1\n\
-             NODE            SLOT   SHARDS  STATE   SINCE  HOME TO  WAITING  ADDRESS\n\
-             a                  0      0-1  own       0 s      128        -  10.0.0.1:7883\n\
-             b                  1      2-3  up       60 s      128   12345k  10.0.0.1:7883\n\
-             a-name-that-i…    15    30-31  AWAY   15 min      128        -  -\n"
+             since the start: fenced 0, nodes lost 1\n\
+             NODE            SLOT   SHARDS  STATE   SINCE  WAITING  ADDRESS\n\
+             a                  0      0-1  own       0 s        -  10.0.0.1:7883\n\
+             b                  1      2-3  up       60 s   12345k  10.0.0.1:7883\n\
+             a-name-that-i…    15    30-31  AWAY   15 min        -  -\n"
         );
         cluster["fenced"] = true.into();
         assert!(text(&cluster).contains("FENCED, lets nobody in"));

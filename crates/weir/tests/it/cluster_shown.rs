@@ -98,9 +98,6 @@ fn every_node_shows_all_and_forgets_one_that_is_gone() {
     let Some(etcd) = Etcd::start() else { return };
     let nodes = ["a", "b"].map(|name| Node::start(&etcd, name));
     let cluster = nodes[0].shows(|cluster| states(cluster) == ["own", "up"]);
-    let homes: Vec<u64> =
-        (0..2).map(|at| cluster["nodes"][at]["partitions"].as_u64().unwrap()).collect();
-    assert_eq!(homes.iter().sum::<u64>(), 256, "{homes:?}");
     assert_eq!((&cluster["node"], &cluster["fenced"]), (&json!("a"), &json!(false)));
     assert!((1..=5_000).contains(&cluster["lease_ms"].as_u64().unwrap()), "{cluster}");
     let of_b = &cluster["nodes"][1];
