@@ -144,7 +144,8 @@ impl Engine<'_> {
         slot.asked_us = now;
         slot.state = State::Connecting;
         slot.reached_us = 0;
-        match io.connect(self.transports.of(place), self.plan.target, source) {
+        let target = self.plan.node(slot.rotation.node());
+        match io.connect(self.transports.of(place), target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.open.push(deadline_us, client);
