@@ -1,7 +1,7 @@
 //! All brokers that have a driver: what is here of each, what it can do, how to have it.
 
 use super::catalog::{CATALOG, Entry, entry};
-use super::file::{Values, fill};
+use super::file::{BrokerFile, Values, fill};
 use super::program::Program;
 use super::{Can, DriverError, find};
 use crate::lines::{narrow, wrap};
@@ -22,6 +22,8 @@ pub struct Listed {
     pub about: String,
     /// Whether it is here.
     pub state: State,
+    /// How many nodes the driver can start as one cluster.
+    pub nodes: Nodes,
     /// What it can do; where it is here, in the version that it is.
     pub can: Can,
     /// Version of the real broker that the driver was last run with; nothing if it never was, and
@@ -29,6 +31,27 @@ pub struct Listed {
     pub run_with: Option<String>,
     /// How to have it: a command, or where to find it.
     pub get: String,
+}
+
+/// Nodes that a driver can start as one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// At most so many.
+    pub max: u32,
+    /// Whether they were started with the real broker.
+    pub is_tried: bool,
+}
+
+impl Nodes {
+    fn of(file: &BrokerFile) -> Self {
+        let (max, run_with) =
+            file.nodes.as_ref().map_or((1, None), |of| (of.max, of.run_with.as_ref()));
+        Self { max, is_tried: run_with.is_some() || max == 1 }
+    }
+
+    fn text(self) -> String {
+        if self.is_tried { self.max.to_string() } else { format!("{}, not tried", self.max) }
+    }
 }
 
 /// Whether a broker is here.
@@ -75,6 +98,7 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
         title: file.title.clone(),
         about: file.about.clone(),
         state,
+        nodes: Nodes::of(file),
         can,
         run_with: file.run_with.clone(),
         get: file.get.how.clone(),
@@ -85,7 +109,7 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
 pub fn render(listed: &[Listed]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["broker", "here", "MQTT", "shared", "QoS", "driver"]);
+    table.set_header(["broker", "here", "MQTT", "shared", "QoS", "nodes", "driver"]);
     for of in listed {
         let can = &of.can;
         table.add_row([
@@ -94,6 +118,7 @@ pub fn render(listed: &[Listed]) -> String {
             can.versions.join(" "),
             if can.shared { "yes" } else { "no" }.to_owned(),
             format!("0-{}", can.qos_max),
+            of.nodes.text(),
             driver(of),
         ]);
     }

@@ -4,6 +4,7 @@
 
 pub(super) use super::demand::Values;
 use super::demand::{Demand, Part};
+use super::nodes::Nodes;
 use super::{Can, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -57,6 +58,10 @@ pub(super) struct BrokerFile {
     /// io_uring.
     #[serde(default)]
     pub(super) has_direct_descriptors: bool,
+    /// How several nodes are started.
+    pub(super) nodes: Option<Nodes>,
+    /// Why there cannot be several, where that is known.
+    pub(super) single_node: Option<String>,
     /// What it can do.
     pub(super) can: Can,
     /// How to have it.
@@ -173,6 +178,8 @@ pub(super) struct Filled {
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
+    /// What is run for a node once all answer.
+    pub(super) join: Vec<String>,
     /// `setting: reason`, one for each.
     pub(super) changes: Vec<String>,
 }
@@ -198,6 +205,8 @@ impl BrokerFile {
             stop_s: stop_s(),
             resends_s: 0,
             has_direct_descriptors: false,
+            nodes: None,
+            single_node: None,
             can,
             get,
             run_with: None,
@@ -266,6 +275,12 @@ impl BrokerFile {
                 .environment
                 .iter()
                 .map(|(key, text)| (key.clone(), fill(text, &words)))
+                .collect(),
+            join: self
+                .nodes
+                .iter()
+                .flat_map(|of| &of.join)
+                .map(|word| fill(word, &words))
                 .collect(),
             changes: chosen
                 .iter()

@@ -232,7 +232,7 @@ impl Engine<'_> {
     fn come_back(&mut self, now: u64, io: &mut Io) {
         if !self.clock.is_setting_up() {
             self.expire_connects(now, io);
-            self.expire_subscribes(now);
+            self.expire_subscribes(now, io);
         }
         for _ in 0..ACTIONS_PER_TURN_MAX {
             let Some(&Reverse((due_us, client))) = self.runner.returning.peek() else { break };

@@ -37,6 +37,12 @@ impl Again {
         }
     }
 
+    /// Of a program that nodes need; what it says goes to `NAME.log`.
+    pub(super) fn of_service(name: &str, command: Vec<String>, launch: &Launch<'_>) -> Self {
+        let log = launch.folder.join(format!("{name}.log"));
+        Self { command, log, environment: Vec::new(), ..Self::of(launch) }
+    }
+
     /// Starts a guard, and it the broker; what both say goes to `log`.
     pub(super) fn launch(&self, log: File) -> std::io::Result<Guarded> {
         let mut command = Guarded::command(&self.weir, self.stop_max);
@@ -80,6 +86,11 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Ends its processes as an operator would (SIGTERM), and waits until they are gone.
+    pub fn end(&mut self) {
+        drop(self.guarded.take());
     }
 
     /// Kills its processes (SIGKILL) and waits until they are gone.
