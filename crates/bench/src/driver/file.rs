@@ -272,8 +272,8 @@ impl BrokerFile {
             files: self.file.iter().map(file).collect(),
             command: self.command.iter().flat_map(|word| argument(word, &words, self)).collect(),
             environment: self
-                .environment
-                .iter()
+                .environment_of(demand)
+                .into_iter()
                 .map(|(key, text)| (key.clone(), fill(text, &words)))
                 .collect(),
             join: self
@@ -288,6 +288,12 @@ impl BrokerFile {
                 .map(|(change, setting)| format!("{}: {}", one_line(setting), change.reason))
                 .collect(),
         }
+    }
+
+    /// That of several nodes goes before the broker's own.
+    fn environment_of(&self, demand: &Demand) -> BTreeMap<&String, &String> {
+        let of_nodes = self.nodes.iter().filter(|_| demand.has(Part::Nodes));
+        self.environment.iter().chain(of_nodes.flat_map(|of| &of.environment)).collect()
     }
 
     /// Whether any of it speaks of `{key}`.

@@ -24,6 +24,9 @@ pub(super) struct Nodes {
     /// A text of each node, by the name of the list that they make together: `{NAME}`.
     #[serde(default)]
     list: BTreeMap<String, String>,
+    /// Environment of each node beside the broker's, or in its place.
+    #[serde(default)]
+    pub(super) environment: BTreeMap<String, String>,
     /// What is started before the nodes and stopped after them.
     #[serde(default)]
     pub(super) service: Vec<Service>,
