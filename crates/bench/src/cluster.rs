@@ -131,3 +131,39 @@ pub(crate) fn sentences(cluster: &ClusterResult) -> Vec<String> {
 fn dash() -> String {
     "-".into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_set_against_what_is_promised() {
+        let of = |lost, survives: Option<bool>| {
+            let promise = |survives| Promise { survives, says: "so".into(), ..Promise::default() };
+            let promise = survives.map(promise);
+            SessionsResult { session: "new".into(), lost, promise, ..SessionsResult::default() }
+        };
+        let told = |lost, survives| {
+            let [.., promised, kept] = sessions_row(&of(lost, survives));
+            (promised, kept)
+        };
+        let expected = |promised: &str, kept: &str| (promised.to_owned(), kept.to_owned());
+        assert_eq!(told(0, Some(true)), expected("yes", "yes"));
+        assert_eq!(told(1, Some(true)), expected("yes", "NO"));
+        assert_eq!(told(1, Some(false)), expected("no", "-"));
+        assert_eq!(told(1, None), expected("not known", "-"));
+        let sessions = vec![of(0, Some(true)), of(0, None)];
+        let cluster = ClusterResult { received: 8, crossed: 2, sessions, ..Default::default() };
+        let told = sentences(&cluster);
+        assert_eq!(
+            told,
+            ["2 of 8 deliveries went from one node to another: 25.0 %", "session new: so"]
+        );
+    }
+
+    #[test]
+    fn a_service_has_no_address_and_what_was_not_seen_no_figures() {
+        let node = NodeResult { name: "etcd".into(), ..NodeResult::default() };
+        assert_eq!(node_row(&node), ["etcd", "-", "-", "-", "-", "-"]);
+    }
+}

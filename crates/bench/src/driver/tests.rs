@@ -151,6 +151,38 @@ fn rendered(name: &str, profile: Profile) -> String {
 }
 
 #[test]
+fn each_node_is_told_of_its_own_ports_of_all_others_and_of_what_they_share() {
+    let file = &catalog::entry("nats-server").unwrap().file;
+    let values = Places::numbered(file, 3).values(file, 1);
+    assert_eq!((&*values["node"], &*values["nodes"]), ("2", "3"));
+    assert_eq!((&*values["port"], &*values["first_port"]), ("20100", "20000"));
+    assert_eq!((&*values["port_route"], &*values["first_port_route"]), ("20102", "20002"));
+    let routes = ["20002", "20102", "20202"].map(|port| format!("\"nats://127.0.0.1:{port}\""));
+    assert_eq!(values["routes"], routes.join(", "));
+    let file = &catalog::entry("vernemq").unwrap().file;
+    let epmd = |node| Places::numbered(file, 3).values(file, node)["port_epmd"].clone();
+    assert_eq!((epmd(0), epmd(2)), ("20001".into(), "20001".into()));
+    // What is of several nodes is nothing to a single one.
+    let file = &catalog::entry("weir").unwrap().file;
+    assert!(!Places::numbered(file, 1).values(file, 0).contains_key("port_link"));
+    let free = Places::free(file, 2).unwrap();
+    let mut all = [free.of_node(0), free.of_node(1), &free.services[0]].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2 + 2 + 2);
+}
+
+#[test]
+fn a_broker_has_as_many_nodes_as_its_driver_can_start() {
+    let nodes = |name: &str, asked| parse(name).unwrap().nodes(asked);
+    assert_eq!((nodes("weir", 3), nodes("mosquitto", 1)), (Ok(3), Ok(1)));
+    assert_eq!(nodes("weir", 17).unwrap_err(), "17 nodes: it has at most 16");
+    assert!(nodes("hivemq-ce", 3).unwrap_err().contains("the Community Edition has no cluster"));
+    assert_eq!(nodes("aedes", 2).unwrap_err(), "2 nodes as the driver sets it up");
+    assert_eq!(nodes("weir@new", 3), Ok(3));
+}
+
+#[test]
 fn flashmq_listens_on_this_host_alone_and_has_a_thread_per_processor_it_may_use() {
     for profile in [Profile::Default, Profile::Tuned] {
         let text = rendered("flashmq", profile);

@@ -89,7 +89,7 @@ impl Url {
     }
 
     /// Where it is and which process it is, of each node.
-    fn nodes(&self) -> impl Iterator<Item = (SocketAddr, Option<u32>)> {
+    fn each(&self) -> impl Iterator<Item = (SocketAddr, Option<u32>)> {
         std::iter::once((self.target, self.pid)).chain(self.others.iter().copied())
     }
 
@@ -195,7 +195,7 @@ fn pids_of(text: &str) -> Result<Vec<u32>, String> {
 fn nodes_of(url: &str) -> (String, Vec<String>) {
     let whole = || (url.to_owned(), Vec::new());
     let Some((scheme, rest)) = url.split_once("://") else { return whole() };
-    // A password may hold a comma or a slash.
+    // A password may hold a comma.
     let (user, place) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
     let (hosts, path) = place.split_at(place.find('/').unwrap_or(place.len()));
     let Some((first, others)) = hosts.split_once(',') else { return whole() };
@@ -285,7 +285,7 @@ impl Driver for Url {
     ) -> Result<Running, DriverError> {
         let login = self.login_for(demand);
         let mut nodes = Vec::new();
-        for (target, pid) in self.nodes() {
+        for (target, pid) in self.each() {
             mqtt::answers(target, ProtocolVersion::V311, &login).map_err(|error| {
                 DriverError::NotThere { address: target.to_string(), why: error.to_string() }
             })?;
@@ -336,6 +336,28 @@ mod tests {
         assert!(error.contains("\"me\"") && error.contains("process"), "{error}");
         let error = Url::parse("a=mqtt://me:x?y@127.0.0.1:77?pod=1").map(|_| ()).unwrap_err();
         assert!(error.to_string().ends_with("only ?pid=PID may follow the port, not ?pod=1"));
+    }
+
+    #[test]
+    fn nodes_stand_in_one_url_each_with_its_process_or_none_with_one() {
+        let url = Url::parse("mine=mqtt://me:p,w@127.0.0.1,127.0.0.2:77?pid=4,5").unwrap();
+        let nodes: Vec<_> = url.each().map(|(at, pid)| (at.to_string(), pid)).collect();
+        let [one, two] = ["127.0.0.1:1883", "127.0.0.2:77"].map(str::to_owned);
+        assert_eq!(nodes, [(one, Some(4)), (two, Some(5))]);
+        assert_eq!(url.login.credentials.password.as_deref(), Some("p,w"));
+        assert_eq!((url.nodes(1), url.nodes(2)), (Ok(2), Ok(2)));
+        assert!(url.nodes(3).unwrap_err().starts_with("3 nodes: the URL names 2"));
+        let url = Url::parse("ws://127.0.0.1:1,127.0.0.1:2/mq").unwrap();
+        assert_eq!((url.name(), url.others.len()), ("ws://127.0.0.1:1,127.0.0.1:2/mq", 1));
+        assert_eq!(url.login.route.path.as_deref(), Some("/mq"));
+        for (wrong, why) in [
+            ("mqtt://127.0.0.1,127.0.0.2?pid=4", "1 process ids for 2 nodes"),
+            ("mqtt://127.0.0.1?pid=4,5", "2 process ids for 1 nodes"),
+            ("mqtt://127.0.0.1,", "host"),
+        ] {
+            let error = Url::parse(wrong).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

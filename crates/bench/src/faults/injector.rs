@@ -273,6 +273,13 @@ mod tests {
     }
 
     #[test]
+    fn a_step_is_done_to_its_node_or_to_all() {
+        let steps =
+            steps("[[step]]\nat = 1\nfault = 'kill'\n[[step]]\nat = 2\nfault = 'kill'\nnode = 2");
+        assert_eq!((nodes_of(&steps[0], 3), nodes_of(&steps[1], 3)), (0..3, 1..2));
+    }
+
+    #[test]
     fn a_time_is_waited_for_while_the_load_is_there() {
         let (until_over, over) = std::sync::mpsc::channel();
         let at_us = now_us() + 2_000;

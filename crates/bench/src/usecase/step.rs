@@ -238,6 +238,9 @@ mod tests {
         assert_eq!(wrong("at = 5\nfault = 'cut'\ngroup = 'nobody'"), Some("group"));
         assert_eq!(wrong("at = 5\nfault = 'kill'\ngroup = 'publisher'"), Some("group"));
         assert_eq!(wrong("at = 5\nfault = 'cut'\nshare = 0.0"), Some("share"));
+        assert_eq!(wrong("at = 5\nfault = 'kill'\nnode = 2"), None);
+        assert_eq!(wrong("at = 5\nfault = 'kill'\nnode = 0"), Some("node"));
+        assert_eq!(wrong("at = 5\nfault = 'cut'\nnode = 1"), Some("node"));
         assert_eq!(wrong("at = 5\nfault = 'delay'\nfor = 1"), Some("at"));
         assert_eq!(wrong("at = 5\nfault = 'loss'\nfor = 1\nloss_share = 1.0"), Some("at"));
         assert!(toml::from_str::<Step>("at = '5 days'\nfault = 'cut'").is_err());
