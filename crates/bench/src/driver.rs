@@ -12,6 +12,7 @@ mod find;
 mod guard;
 mod label;
 mod nodes;
+mod places;
 mod process;
 mod program;
 mod url;

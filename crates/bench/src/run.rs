@@ -154,8 +154,7 @@ pub fn run_one(
     let with_credentials = driver.with_credentials(&use_case.connection.credentials()?);
     let driver = with_credentials.as_deref().unwrap_or(driver);
     let void = Void { use_case, driver, options };
-    let nodes = options.nodes_of(use_case, driver);
-    match unsupported::lacks(use_case, driver, &options.agents, &nodes) {
+    match unsupported::lacks(use_case, driver, options) {
         Ok(None) => {}
         Ok(Some(lacks)) => return void.unsupported(&lacks),
         Err(error) => return void.unstarted(None, error),
@@ -174,11 +173,10 @@ pub fn run_one(
     };
     let targets = running.targets_of(use_case.mqtt_version);
     let injector = FaultInjector::new(&use_case.step, &targets)?;
-    let plan = plan_of(&scaled, injector.targets(targets), &running, options);
-    let (driver, agents, place) = (driver.name().into(), holds.len(), folder.display().to_string());
-    let started = started_of(&scaled, &plan, &running);
-    let started = Box::new(Started { driver, agents, folder: place, ..started });
-    options.live.tell(&Event::Started(started));
+    let plan = plan_of(&scaled, &injector.targets(targets), &running, options);
+    let run_by = (driver.name(), holds.len(), &*folder);
+    let started = started_of(&scaled, &plan, &running, run_by);
+    options.live.tell(&Event::Started(Box::new(started)));
     // The kernel's network thread of a core that others use as well is nobody's.
     let own_core = pinning.broker_core.filter(|_| seat.is_none());
     let monitor = Monitor::start(running.pids(), own_core, SAMPLE_EVERY);
@@ -201,8 +199,7 @@ pub fn run_one(
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target, &running.login);
-    seen.trees = monitor.trees();
-    seen.samples = monitor.stop();
+    (seen.trees, seen.samples) = (monitor.trees(), monitor.stop());
     disclosure::after(&mut seen.disclosed, &running, &folder, &outcome);
     let silence = running.silence(use_case.mqtt_version);
     seen.broker_exit = running.exited(exit_patience(&outcome, silence.as_ref())).or(silence);
@@ -285,7 +282,7 @@ fn exit_patience(outcome: &Outcome, silence: Option<&String>) -> Duration {
 
 fn plan_of(
     scaled: &Scaled<'_>,
-    targets: Vec<SocketAddr>,
+    targets: &[SocketAddr],
     running: &Running,
     options: &RunOptions,
 ) -> Plan {
@@ -311,8 +308,13 @@ fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
     }
 }
 
-/// What is known before the run begins; who runs it is for the caller to add.
-fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
+/// What is known before the run begins; it has a driver, so many agents and a folder.
+fn started_of(
+    scaled: &Scaled<'_>,
+    plan: &Plan,
+    running: &Running,
+    (driver, agents, folder): (&str, usize, &Path),
+) -> Started {
     let case = scaled.run_description(plan);
     let broker = &running.broker;
     let connections: u64 = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
@@ -337,7 +339,9 @@ fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
         publish_rate_per_s: case.publish_rate_planned,
         deliver_rate_per_s: case.deliver_rate_planned,
         phases: phases.map(length).to_vec(),
-        ..Started::default()
+        driver: driver.into(),
+        agents,
+        folder: folder.display().to_string(),
     }
 }
 

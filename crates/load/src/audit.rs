@@ -257,9 +257,9 @@ impl Audit {
         }
     }
 
-    /// The receiver and the pair that a message to `client` belongs to and, in a shared group, one past the highest
-    /// sequence this member had before. A client with several parts that all hear the publisher
-    /// gets the message for the first that lacks it.
+    /// The receiver and the pair that a message to `client` belongs to and, in a shared group, one
+    /// past the highest sequence this member had before. A client with several parts that all hear
+    /// the publisher gets the message for the first that lacks it.
     #[inline]
     fn place(&mut self, client: u32, stamp: Stamp) -> Option<(u32, usize, Option<u32>)> {
         let Self { audiences, receivers, parts, ledger, .. } = self;

@@ -3,7 +3,7 @@
 use super::can::Can;
 use super::catalog::{self, Entry};
 use super::file::{Ask, BrokerFile, Filled, Get, Values, version_in};
-use super::nodes::Places;
+use super::places::Places;
 use super::process::{Launch, Running, Service};
 use super::{Demand, Driver, DriverError, Profile, file, find};
 use crate::host::open_files_max;

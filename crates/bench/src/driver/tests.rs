@@ -1,4 +1,4 @@
-use super::nodes::Places;
+use super::places::Places;
 use super::*;
 use weir_load::plan::{ClientSettings, IdentityText, Transport};
 

@@ -35,8 +35,8 @@ pub struct CourseResult {
 /// One step, and what followed. Seconds; times of the step are from the begin of measure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FaultResult {
-    /// As in the file: freeze, kill, restart, delay, loss, half-open, slow-reader, cut, join, leave,
-    /// take-over.
+    /// As in the file: freeze, kill, restart, delay, loss, half-open, slow-reader, cut, join,
+    /// leave, take-over.
     pub name: String,
     /// The group it is about, if it is about one.
     pub group: Option<String>,

@@ -1,5 +1,6 @@
 //! What a broker lacks that a use case asks for.
 
+use super::RunOptions;
 use crate::agents::Agents;
 use crate::driver::{Driver, DriverError};
 use crate::usecase::{Fault, Needs, Step, UseCase};
@@ -11,16 +12,15 @@ use crate::usecase::{Fault, Needs, Step, UseCase};
 pub(super) fn lacks(
     use_case: &UseCase,
     driver: &dyn Driver,
-    agents: &Agents,
-    nodes: &Result<u32, String>,
+    options: &RunOptions,
 ) -> Result<Option<String>, DriverError> {
     let lacks = driver.lacks(&Needs::of(use_case))?;
-    Ok(match nodes {
-        Err(why) => lacks.or_else(|| Some(why.clone())),
-        Ok(nodes) => lacks
-            .or_else(|| of_nodes(use_case, *nodes))
-            .or_else(|| of_steps(use_case, driver, agents)),
-    })
+    Ok(lacks.or_else(|| match options.nodes_of(use_case, driver) {
+        Err(why) => Some(why),
+        Ok(nodes) => {
+            of_nodes(use_case, nodes).or_else(|| of_steps(use_case, driver, &options.agents))
+        }
+    }))
 }
 
 /// Why the steps of `use_case` cannot be done to so many nodes.
