@@ -5,7 +5,7 @@ use super::{DriverError, LOOK_EVERY, Launch, Running, Service, last_lines};
 use crate::mqtt;
 use std::fs::File;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_load::plan::ProtocolVersion;
 
@@ -56,6 +56,11 @@ impl Running {
         if !first.others.is_empty() {
             first.broker.nodes = first.nodes() as u32;
             first.broker.address = first.addresses().collect::<Vec<_>>().join(", ");
+            if first.guarded.is_some() {
+                let text = "command and configuration are those of node 1; those of the others \
+                            differ in names and ports";
+                first.broker.profile_changes.push(text.into());
+            }
         }
         Some(first)
     }
@@ -114,6 +119,11 @@ impl Running {
     pub fn pids(&self) -> Vec<u32> {
         let services = self.services.iter().map(|service| Some(service.guarded.broker()));
         self.all().map(|node| node.pid).chain(services).flatten().collect()
+    }
+
+    /// The logs of its nodes, where the suite has started them.
+    pub(crate) fn logs(&self) -> Vec<&Path> {
+        self.all().filter_map(|node| Some(&*node.again.as_ref()?.log)).collect()
     }
 
     /// What the nodes need beside them, by name.
