@@ -49,8 +49,9 @@ impl Nodes {
         Self { max, is_tried: run_with.is_some() || max == 1 }
     }
 
-    fn text(self) -> String {
-        if self.is_tried { self.max.to_string() } else { format!("{}, not tried", self.max) }
+    fn text(self) -> Option<String> {
+        let tried = if self.is_tried { "" } else { ", not tried with the real broker" };
+        (self.max > 1).then(|| format!("as a cluster of up to {} nodes{tried}", self.max))
     }
 }
 
@@ -109,7 +110,7 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
 pub fn render(listed: &[Listed]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["broker", "here", "MQTT", "shared", "QoS", "nodes", "driver"]);
+    table.set_header(["broker", "here", "MQTT", "shared", "QoS", "driver"]);
     for of in listed {
         let can = &of.can;
         table.add_row([
@@ -118,7 +119,6 @@ pub fn render(listed: &[Listed]) -> String {
             can.versions.join(" "),
             if can.shared { "yes" } else { "no" }.to_owned(),
             format!("0-{}", can.qos_max),
-            of.nodes.text(),
             driver(of),
         ]);
     }
@@ -130,6 +130,9 @@ pub fn render(listed: &[Listed]) -> String {
         };
         wrap(&mut text, "", "  ", &format!("{}: {}", of.name, of.about));
         wrap(&mut text, "  ", "    ", &place);
+        if let Some(nodes) = of.nodes.text() {
+            wrap(&mut text, "  ", "    ", &nodes);
+        }
     }
     text
 }
@@ -228,5 +231,13 @@ mod tests {
         assert!(text.contains("contract only") && text.contains("not found"), "{text}");
         of.run_with = Some("2.0".into());
         assert!(render(&[of]).contains("run with 2.0"));
+    }
+
+    #[test]
+    fn a_driver_that_can_start_nodes_says_how_many_and_whether_that_was_tried() {
+        let of = |name| render(&[listed(entry(name).unwrap(), Path::new("/no/such/weir"))]);
+        assert!(of("weir").contains("as a cluster of up to 16 nodes\n"));
+        assert!(of("emqx5").contains("of up to 7 nodes, not tried with the real broker"));
+        assert!(!of("mosquitto").contains("cluster"));
     }
 }
