@@ -156,7 +156,7 @@ impl Running {
     }
 
     /// Waits until it answers at all of its addresses; of its other nodes it says nothing.
-    pub(super) fn answer(&mut self) -> Result<(), DriverError> {
+    pub(crate) fn answer(&mut self) -> Result<(), DriverError> {
         let Some(again) = &self.again else { return Ok(()) };
         let (deadline, log) = (Instant::now() + again.ready_max, again.log.clone());
         self.wait_until_ready(self.target, ProtocolVersion::V311, deadline, &log)?;

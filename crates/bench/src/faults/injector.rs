@@ -126,14 +126,16 @@ impl<'a> FaultInjector<'a> {
                 (Some(Fault::Kill), false) => of.kill(),
                 (Some(Fault::Restart), false) => of.end(),
                 (Some(Fault::Kill | Fault::Restart), true) => {
-                    let again = of.start_again();
+                    of.launch_again()?;
                     monitor.follow(node, of.pid);
-                    again?;
                 }
                 _ => self.impair(step, node, event.is_end),
             }
             Ok::<_, DriverError>(())
         });
+        let is_back = event.is_end && step.fault.is_some_and(Fault::is_killing);
+        let mut back = if is_back { nodes_of(step, running.nodes()) } else { 0..0 };
+        let done = done.and_then(|()| back.try_for_each(|node| running.node_mut(node).answer()));
         let at = begun.unwrap_or_else(|| {
             happened.push(Happened { step: event.step, begin_us, end_us: begin_us, error: None });
             happened.len() - 1

@@ -16,7 +16,7 @@ pub(super) fn lacks(
 ) -> Result<Option<String>, DriverError> {
     let lacks = driver.lacks(&Needs::of(use_case))?;
     Ok(lacks.or_else(|| match options.nodes_of(use_case, driver) {
-        Err(why) => Some(why),
+        Err(why) => Some(format!("{why}; --nodes 1 runs it on one")),
         Ok(nodes) => {
             of_nodes(use_case, nodes).or_else(|| of_steps(use_case, driver, &options.agents))
         }

@@ -141,6 +141,20 @@ fn clients_of_a_node_that_is_killed_come_back_at_the_others() {
 }
 
 #[test]
+fn a_restart_ends_a_broker_as_an_operator_does_and_starts_it_again() {
+    let text = pairs("step = [{ at = \"200ms\", fault = \"restart\", for = \"100ms\" }]");
+    let (told, result, out) = run(&text, &[]);
+    let course = &result["course"];
+    assert_eq!(course["steps"][0]["error"], Value::Null, "{told}");
+    assert_eq!((&course["returned"], &course["away_at_end"]), (&12.into(), &0.into()), "{course}");
+    assert_eq!(result["cluster"], Value::Null, "it has one node");
+    let (_, folder) = results(out.path()).pop().unwrap();
+    let log = std::fs::read_to_string(folder.join("broker.log")).unwrap();
+    let first = log.split("ready").nth(1).unwrap();
+    assert!(first.contains("stopping signal=15"), "{log}");
+}
+
+#[test]
 fn nodes_of_a_broker_that_runs_already_stand_in_one_url() {
     let broker = Broker::start();
     let address = &broker.address;

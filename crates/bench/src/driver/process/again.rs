@@ -106,6 +106,15 @@ impl Running {
     /// # Errors
     /// As at its first start.
     pub fn start_again(&mut self) -> Result<(), DriverError> {
+        self.launch_again()?;
+        self.answer()
+    }
+
+    /// The same without waiting: of several nodes none may answer before others are there.
+    ///
+    /// # Errors
+    /// As at its first start.
+    pub(crate) fn launch_again(&mut self) -> Result<(), DriverError> {
         let broker = self.broker.name.clone();
         let system = |source| DriverError::System { broker: broker.clone(), source };
         let Some(again) = &self.again else {
@@ -115,6 +124,6 @@ impl Running {
         let guarded = again.launch(log).map_err(system)?;
         self.pid = Some(guarded.broker());
         self.guarded = Some(guarded);
-        self.answer()
+        Ok(())
     }
 }
