@@ -117,8 +117,11 @@ fn cluster_tables(text: &mut String, run: &RunResult, cluster: &ClusterResult) {
     sessions.add_rows(cluster.sessions.iter().map(cluster::sessions_row));
     prose(text, &format!("{}, nodes:", who(run)));
     let _ = writeln!(text, "{}", fit(&nodes));
-    prose(text, &format!("{}, subscribers by what became of their sessions:", who(run)));
-    let _ = writeln!(text, "{}", fit(&sessions));
+    // Agents tell nothing of it.
+    if !cluster.sessions.is_empty() {
+        prose(text, &format!("{}, subscribers by what became of their sessions:", who(run)));
+        let _ = writeln!(text, "{}", fit(&sessions));
+    }
     cluster::sentences(cluster).iter().for_each(|sentence| prose(text, sentence));
     text.push('\n');
 }

@@ -124,7 +124,8 @@ fn clusters(of: &Use<'_>) -> Vec<Section> {
             .rows
             .extend(cluster.sessions.iter().map(|of| row(label, cluster::sessions_row(of))));
     }
-    vec![nodes, sessions]
+    let is_told = !sessions.rows.is_empty();
+    [nodes].into_iter().chain(is_told.then_some(sessions)).collect()
 }
 
 /// What the sessions' words mean.

@@ -13,7 +13,7 @@ pub struct ClusterResult {
     pub received: u64,
     /// Of these, to a subscriber on another node than the publisher's.
     pub crossed: u64,
-    /// Subscribers by what became of their sessions.
+    /// Subscribers by what became of their sessions; empty where agents made the load.
     pub sessions: Vec<SessionsResult>,
 }
 

@@ -18,6 +18,7 @@ fn pairs(more: &str) -> String {
         about = "pairs across nodes"
         mqtt_version = "3.1.1"
         connect_rate_per_s = 200
+        drain_s = 2
         clean_start = false
         {more}
         needs = ["sessions", "restart"]
