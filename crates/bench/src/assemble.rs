@@ -1,5 +1,6 @@
 //! From what was measured to a `RunResult`.
 
+use crate::cluster::{self, Nodes};
 use crate::faults::{self, Happened};
 use crate::latency::{encode, summarize};
 use crate::monitor::system::Work;
@@ -21,6 +22,9 @@ pub(crate) struct Seen {
     pub(crate) started: jiff::Timestamp,
     pub(crate) baseline: Sample,
     pub(crate) samples: Vec<Sample>,
+    /// Of each node and of what the nodes need, where there are several.
+    pub(crate) trees: Vec<Vec<Sample>>,
+    pub(crate) nodes: Nodes,
     pub(crate) pss_bytes: Option<u64>,
     /// The broker's control group, and whether the load is in it, too.
     pub(crate) group: Option<(String, bool)>,
@@ -53,8 +57,11 @@ pub(crate) fn result(
     let use_case = scaled.run_description(plan);
     let start_us = outcome.phases.first().map_or(0, |span| span.start_us);
     let is_local = !broker.command.is_empty();
-    let resources = is_local.then(|| resources(outcome, seen, host.cores));
+    let window = window(outcome, host.cores);
+    let resources = is_local
+        .then(|| monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes));
     let system = system(outcome, seen, resources.as_ref());
+    let cluster = cluster::result(outcome, &seen.nodes, &seen.trees, &window);
     let measure_s = measure_us.saturating_sub(start_us) as f64 / 1e6;
     let silences = silences(outcome, start_us);
     let marks = course.iter().flat_map(|course| faults::marks(course, measure_s));
@@ -65,6 +72,7 @@ pub(crate) fn result(
         suite,
         not_measured: not_measured(&use_case, is_local, outcome),
         course,
+        cluster,
         memory_slope,
         use_case,
         broker,
@@ -130,16 +138,16 @@ fn span(outcome: &Outcome, phase: Phase) -> (u64, u64) {
     found.map_or((0, 0), |span| (span.start_us, span.end_us))
 }
 
-fn resources(outcome: &Outcome, seen: &Seen, cores: u32) -> Resources {
-    let window = Window {
+/// What the sums of a run are taken over.
+fn window(outcome: &Outcome, cores: u32) -> Window {
+    Window {
         measure_us: span(outcome, Phase::Measure),
         connect_us: span(outcome, Phase::Connect),
         // Whichever message it was: the work the broker did in measure.
         deliveries: outcome.traffic.received,
         connections: outcome.connections.connected,
         cores,
-    };
-    monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes)
+    }
 }
 
 fn system(outcome: &Outcome, seen: &Seen, resources: Option<&Resources>) -> System {

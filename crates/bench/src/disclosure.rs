@@ -82,11 +82,26 @@ pub(crate) fn after(
 ) {
     let spread = network::jitter(running.target, &running.login);
     let _ = write!(disclosed.network.jitter, "; after the run {spread}");
-    let lines = std::fs::read(folder.join("broker.log")).ok().map(|log| {
-        let count = log.iter().filter(|byte| **byte == b'\n').count();
-        format!("{count} lines in this run, kept as broker.log; the log level is as configured")
-    });
-    disclosed.broker.log = lines.unwrap_or_else(|| ELSEWHERE.into());
+    let own = folder.join("broker.log");
+    let logs = match running.logs() {
+        logs if logs.is_empty() => vec![&*own],
+        logs => logs,
+    };
+    let lines = |log: &&Path| {
+        let log = std::fs::read(log).ok()?;
+        Some(log.iter().filter(|byte| **byte == b'\n').count())
+    };
+    let lines: Vec<usize> = logs.iter().filter_map(lines).collect();
+    disclosed.broker.log = match lines.iter().sum::<usize>() {
+        _ if lines.is_empty() => ELSEWHERE.into(),
+        count => {
+            let each = if lines.len() > 1 { " in each node's folder" } else { "" };
+            format!(
+                "{count} lines in this run, kept as broker.log{each}; the log level is as \
+                 configured"
+            )
+        }
+    };
     disclosed.broker.tls = tls(access, handshakes);
     disclosed.broker.authentication = authentication(access).into();
 }

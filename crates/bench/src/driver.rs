@@ -11,6 +11,8 @@ mod file;
 mod find;
 mod guard;
 mod label;
+mod nodes;
+mod places;
 mod process;
 mod program;
 mod url;
@@ -153,6 +155,12 @@ pub trait Driver: Sync {
     /// # Errors
     /// It is not there to be asked for its version.
     fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError>;
+
+    /// How many nodes it has where so many are asked for.
+    ///
+    /// # Errors
+    /// Why it cannot have so many.
+    fn nodes(&self, asked: u32) -> Result<u32, String>;
 
     /// Whether it can be run with a profile.
     fn has(&self, profile: Profile) -> bool;

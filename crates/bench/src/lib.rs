@@ -6,6 +6,7 @@
 pub mod agents;
 mod assemble;
 pub mod ceiling;
+mod cluster;
 pub mod compare;
 pub mod conformance;
 mod disclosure;

@@ -17,6 +17,7 @@ pub(crate) use look::is_going;
 use crate::result::Resources;
 use ended::Ended;
 use look::Looker;
+use std::mem::take;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -84,40 +85,83 @@ pub struct HostSample {
     pub energy_uj: Option<u64>,
 }
 
-type Samples = Arc<(Mutex<Vec<Sample>>, Condvar)>;
+impl Sample {
+    /// Adds the counters of another tree.
+    fn add(&mut self, tree: &Self) {
+        self.cpu_us += tree.cpu_us;
+        self.user_ticks_us += tree.user_ticks_us;
+        self.system_ticks_us += tree.system_ticks_us;
+        self.rss_bytes += tree.rss_bytes;
+        self.threads += tree.threads;
+        self.disk_read_bytes += tree.disk_read_bytes;
+        self.disk_write_bytes += tree.disk_write_bytes;
+        if let Some(switches) = tree.switches {
+            self.switches = Some(self.switches.unwrap_or(0) + switches);
+        }
+    }
+}
 
-/// A thread that looks at a process tree, or at the host alone.
+/// What was seen.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Of all trees together, and the host.
+    samples: Vec<Sample>,
+    /// By tree, where there are several: its own counters.
+    trees: Vec<Vec<Sample>>,
+}
+
+type Shared = Arc<(Mutex<Looks>, Condvar)>;
+
+/// A thread that looks at process trees, or at the host alone.
 pub struct Monitor {
-    samples: Samples,
+    looked: Shared,
     /// Told to look at once; dropped to end the thread.
     looks: Sender<()>,
-    /// The process that is looked at; 0 is none.
-    pid: Arc<AtomicU32>,
+    /// The processes that are looked at; 0 is none.
+    pids: Arc<[AtomicU32]>,
     thread: JoinHandle<()>,
-    /// The control group of the tree, and whether this process is in it, too.
+    /// The control group of the first tree, and whether this process is in it, too.
     pub group: Option<(String, bool)>,
 }
 
 impl Monitor {
-    /// Looks at the tree of `pid` every `interval` from now on, and at what the kernel's network
-    /// thread does on `core`, if the tree is pinned to one.
-    pub fn start(pid: Option<u32>, core: Option<usize>, interval: Duration) -> Self {
-        let samples = Samples::default();
+    /// Looks at the trees of `pids` every `interval` from now on, and at what the kernel's network
+    /// thread does on `core`, if they are pinned to one.
+    pub fn start(
+        pids: impl IntoIterator<Item = u32>,
+        core: Option<usize>,
+        interval: Duration,
+    ) -> Self {
+        let looked = Shared::default();
         let (looks, asked) = channel::<()>();
-        let shared = Arc::clone(&samples);
-        let watched = Arc::new(AtomicU32::new(pid.unwrap_or(0)));
+        let shared = Arc::clone(&looked);
+        let pids: Vec<u32> = pids.into_iter().collect();
+        let watched: Arc<[AtomicU32]> = pids.iter().map(|&pid| AtomicU32::new(pid)).collect();
         let of_thread = Arc::clone(&watched);
-        let mut looker = Looker::new(pid, core);
+        let mut looker = Looker::new(pids, core);
         let group = looker.group().map(|group| (group.name.clone(), group.is_ours));
         let thread = std::thread::spawn(move || {
-            let mut ended = Ended::default();
+            let mut ended: Vec<Ended> = of_thread.iter().map(|_| Ended::default()).collect();
             loop {
                 let begin = Instant::now();
-                let pid = Some(of_thread.load(Ordering::Relaxed)).filter(|&pid| pid > 0);
-                looker.follow(pid);
-                let sample = ended.with(pid, looker.look());
-                if let Ok(mut samples) = shared.0.lock() {
-                    samples.push(sample);
+                let of_thread = of_thread.iter().map(|pid| pid.load(Ordering::Relaxed));
+                let pids: Vec<Option<u32>> =
+                    of_thread.map(|pid| Some(pid).filter(|&pid| pid > 0)).collect();
+                looker.follow(&pids);
+                let (mut sample, trees) = looker.look();
+                let with_ended = |(ended, (pid, tree)): (&mut Ended, (&Option<u32>, Sample))| {
+                    let of = Sample { at_us: sample.at_us, ..tree };
+                    ended.with(*pid, of)
+                };
+                let trees: Vec<Sample> =
+                    ended.iter_mut().zip(pids.iter().zip(trees)).map(with_ended).collect();
+                trees.iter().for_each(|tree| sample.add(tree));
+                if let Ok(mut looks) = shared.0.lock() {
+                    looks.samples.push(sample);
+                    if trees.len() > 1 {
+                        looks.trees.resize(trees.len(), Vec::new());
+                        looks.trees.iter_mut().zip(trees).for_each(|(of, tree)| of.push(tree));
+                    }
                 }
                 shared.1.notify_all();
                 let wait = interval.max(begin.elapsed() * LOOK_PARTS);
@@ -126,7 +170,7 @@ impl Monitor {
                 }
             }
         });
-        Self { samples, looks, pid: watched, thread, group }
+        Self { looked, looks, pids: watched, thread, group }
     }
 
     /// Looks at `from_us` and at `to_us` as well: between two looks, one before and one behind the
@@ -150,23 +194,31 @@ impl Monitor {
         let _ = self.looks.send(());
     }
 
-    /// From now on this process is looked at: the broker was started again.
-    pub(crate) fn follow(&self, pid: Option<u32>) {
-        self.pid.store(pid.unwrap_or(0), Ordering::Relaxed);
+    /// From now on this process is looked at in the place of another: a node was started again.
+    pub(crate) fn follow(&self, tree: usize, pid: Option<u32>) {
+        if let Some(of) = self.pids.get(tree) {
+            of.store(pid.unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     /// The first look, waited for.
     pub fn first(&self, timeout: Duration) -> Option<Sample> {
-        let samples = self.samples.0.lock().ok()?;
-        let is_empty = |samples: &mut Vec<Sample>| samples.is_empty();
-        let (samples, _) = self.samples.1.wait_timeout_while(samples, timeout, is_empty).ok()?;
-        samples.first().copied()
+        let looks = self.looked.0.lock().ok()?;
+        let is_empty = |looks: &mut Looks| looks.samples.is_empty();
+        let (looks, _) = self.looked.1.wait_timeout_while(looks, timeout, is_empty).ok()?;
+        looks.samples.first().copied()
     }
 
     /// The newest looks in order, enough of them for an interval of some seconds.
     pub fn newest(&self) -> Vec<Sample> {
-        let Ok(samples) = self.samples.0.lock() else { return Vec::new() };
+        let Ok(looks) = self.looked.0.lock() else { return Vec::new() };
+        let samples = &looks.samples;
         samples[samples.len().saturating_sub(NEWEST)..].to_vec()
+    }
+
+    /// What was seen of each tree so far, where there are several.
+    pub(crate) fn trees(&self) -> Vec<Vec<Sample>> {
+        self.looked.0.lock().map(|looks| looks.trees.clone()).unwrap_or_default()
     }
 
     /// Ends the thread; all looks in order.
@@ -174,7 +226,7 @@ impl Monitor {
         drop(self.looks);
         // A monitor that broke down leaves what it saw before.
         let _ = self.thread.join();
-        self.samples.0.lock().map(|samples| samples.clone()).unwrap_or_default()
+        self.looked.0.lock().map(|mut looks| take(&mut looks.samples)).unwrap_or_default()
     }
 }
 
@@ -194,9 +246,9 @@ pub(crate) fn names(pid: u32) -> Vec<String> {
     tree(pid).into_iter().map(|(_, stat)| stat.comm).collect()
 }
 
-/// Proportional set size of the tree: shared pages counted in parts.
-pub fn pss(pid: u32) -> Option<u64> {
-    look::pss_of(&tree(pid))
+/// Proportional set size of the trees: shared pages counted in parts.
+pub fn pss(pids: &[u32]) -> Option<u64> {
+    look::pss_of(look::trees(pids).iter().flatten())
 }
 
 /// The state of the broker at the end of an interval, and its CPU within it.

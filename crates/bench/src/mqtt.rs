@@ -81,8 +81,8 @@ impl Probe {
         Ok(body.last().is_some_and(|code| *code < 0x80))
     }
 
-    /// Whether a message at QoS 0 comes back that is published to the subscription.
-    fn publish(&mut self, version: ProtocolVersion) -> io::Result<bool> {
+    /// Publishes a message at QoS 0 to what [`Probe::subscribe`] subscribes to.
+    fn publish(&mut self, version: ProtocolVersion) -> io::Result<()> {
         let mut body = (FILTER.len() as u16).to_be_bytes().to_vec();
         body.extend_from_slice(FILTER);
         body.extend_from_slice(match version {
@@ -92,7 +92,11 @@ impl Probe {
         let mut packet = vec![PUBLISH << 4];
         packet.extend(remaining_length(body.len()));
         packet.extend(body);
-        self.0.write_all(&packet)?;
+        self.0.write_all(&packet)
+    }
+
+    /// Whether such a message comes.
+    fn hears(&mut self) -> io::Result<bool> {
         let mut start = [0];
         match self.0.read_exact(&mut start) {
             Ok(()) => Ok(start[0] >> 4 == PUBLISH),
@@ -207,7 +211,25 @@ pub(crate) fn serves(
     let probe = Probe::connect(target, version, login);
     let tried = probe.and_then(|mut probe| {
         let is_granted = probe.subscribe(version)?;
-        Ok(is_granted && probe.publish(version)?)
+        if !is_granted {
+            return Ok(false);
+        }
+        probe.publish(version)?;
+        probe.hears()
+    });
+    tried.map_err(told)
+}
+
+/// Whether what is published at one node of a broker comes to a subscriber at another.
+///
+/// # Errors
+/// As [`serves`], of either node.
+pub(crate) fn passes(from: SocketAddr, to: SocketAddr, login: &Login) -> io::Result<bool> {
+    let version = ProtocolVersion::V311;
+    let tried = Probe::connect(to, version, login).and_then(|mut to| {
+        let is_granted = to.subscribe(version)?;
+        Probe::connect(from, version, login)?.publish(version)?;
+        Ok(is_granted && to.hears()?)
     });
     tried.map_err(told)
 }

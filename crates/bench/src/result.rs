@@ -3,6 +3,7 @@
 //! Everything the report, the tables and a later comparison need; nothing is computed twice.
 //! Latencies are microseconds, memory is bytes, CPU is cores, unless a name says otherwise.
 
+mod cluster;
 mod course;
 mod disclosed;
 pub(crate) mod disclosure;
@@ -13,6 +14,7 @@ mod repetition;
 pub mod series;
 mod system;
 
+pub use cluster::{ClusterResult, NodeResult, Promise, SessionsResult};
 pub use course::{CourseResult, FaultResult};
 pub use disclosed::{BrokerFacts, Disclosed, HostFacts, LoadFacts, NetworkFacts};
 pub use host::{Disturbance, Host, KernelFacts};
@@ -84,6 +86,9 @@ pub struct RunResult {
     /// What the steps of the use case brought; absent for one without.
     #[serde(default)]
     pub course: Option<CourseResult>,
+    /// Nodes, what went between them and what became of sessions; absent for a broker of one node.
+    #[serde(default)]
+    pub cluster: Option<ClusterResult>,
     /// How fast the broker's memory grew in measure; absent where it was seen too seldom.
     #[serde(default)]
     pub memory_slope: Option<Slope>,
@@ -255,17 +260,27 @@ pub struct Broker {
     pub command: Vec<String>,
     /// Its whole configuration; empty for a URL.
     pub configuration: String,
-    /// host:port.
+    /// host:port, of each node.
     pub address: String,
+    /// How many nodes it has; 0 where there is only one.
+    #[serde(default)]
+    pub nodes: u32,
 }
 
 impl Broker {
     /// Its name and version, for a person.
     pub fn title(&self) -> String {
-        match self.version.as_str() {
-            "" | "unknown" => self.name.clone(),
-            version => format!("{} {version}", self.name),
-        }
+        let nodes = self.nodes_text();
+        let words = match self.version.as_str() {
+            "" | "unknown" => [self.name.as_str(), "", &nodes],
+            version => [self.name.as_str(), version, &nodes],
+        };
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// How many nodes it has, for a person; empty where there is only one.
+    pub(crate) fn nodes_text(&self) -> String {
+        if self.nodes > 1 { format!("({} nodes)", self.nodes) } else { String::new() }
     }
 }
 

@@ -5,7 +5,8 @@ mod void;
 
 use crate::agents::Agents;
 use crate::assemble::Seen;
-use crate::driver::{Driver, DriverError, Login, Profile, Running};
+use crate::cluster::Nodes;
+use crate::driver::{Demand, Driver, DriverError, Login, Profile, Running};
 use crate::faults::FaultInjector;
 use crate::host::{self, Pinning};
 use crate::interrupt::Interrupted;
@@ -46,6 +47,8 @@ pub struct RunOptions {
     pub warm_up_s: Option<f64>,
     /// Connections that every broker of the command can hold, so that all are run at one scale.
     pub brokers_hold: u64,
+    /// Nodes of the broker; `None` is the use case's own, or one.
+    pub nodes: Option<u32>,
     /// Configuration of the broker; `None` is the use case's own, or default.
     pub profile: Option<Profile>,
     /// Whether broker and load are pinned to cores of their own.
@@ -81,6 +84,11 @@ impl RunOptions {
         self.profile.or(meant).unwrap_or(Profile::Default)
     }
 
+    /// How many nodes a broker has for a use case, or why it cannot have so many.
+    fn nodes_of(&self, use_case: &UseCase, driver: &dyn Driver) -> Result<u32, String> {
+        driver.nodes(self.nodes.or(use_case.nodes).unwrap_or(1))
+    }
+
     fn start(
         &self,
         use_case: &UseCase,
@@ -93,6 +101,7 @@ impl RunOptions {
             broker: driver.name().into(),
             source: std::io::Error::other(format!("{error:#}")),
         })?;
+        let demand = Demand { nodes: self.nodes_of(use_case, driver).unwrap_or(1), ..demand };
         let mut running = driver.start_for(&demand, profile, folder, core)?;
         running.broker.profile_changes.extend(self.not_as_meant(use_case, driver));
         Ok(running)
@@ -145,7 +154,7 @@ pub fn run_one(
     let with_credentials = driver.with_credentials(&use_case.connection.credentials()?);
     let driver = with_credentials.as_deref().unwrap_or(driver);
     let void = Void { use_case, driver, options };
-    match unsupported::lacks(use_case, driver, &options.agents) {
+    match unsupported::lacks(use_case, driver, options) {
         Ok(None) => {}
         Ok(Some(lacks)) => return void.unsupported(&lacks),
         Err(error) => return void.unstarted(None, error),
@@ -162,16 +171,15 @@ pub fn run_one(
         Ok(running) => running,
         Err(error) => return void.unstarted(Some(folder), error),
     };
-    let target = running.target_of(use_case.mqtt_version);
-    let injector = FaultInjector::new(&use_case.step, target)?;
-    let plan = plan_of(&scaled, injector.target(target), &running, options);
-    let (driver, agents, place) = (driver.name().into(), holds.len(), folder.display().to_string());
-    let started = started_of(&scaled, &plan, &running);
-    let started = Box::new(Started { driver, agents, folder: place, ..started });
-    options.live.tell(&Event::Started(started));
+    let targets = running.targets_of(use_case.mqtt_version);
+    let injector = FaultInjector::new(&use_case.step, &targets)?;
+    let plan = plan_of(&scaled, &injector.targets(targets), &running, options);
+    let run_by = (driver.name(), holds.len(), &*folder);
+    let started = started_of(&scaled, &plan, &running, run_by);
+    options.live.tell(&Event::Started(Box::new(started)));
     // The kernel's network thread of a core that others use as well is nobody's.
     let own_core = pinning.broker_core.filter(|_| seat.is_none());
-    let monitor = Monitor::start(running.pid, own_core, SAMPLE_EVERY);
+    let monitor = Monitor::start(running.pids(), own_core, SAMPLE_EVERY);
     let Some(baseline) = monitor.first(Duration::from_secs(5)) else {
         bail!("the broker's process cannot be watched; is /proc mounted?");
     };
@@ -191,11 +199,12 @@ pub fn run_one(
         Watched { monitor: &monitor, running: &shared, seen: &mut seen, measured_us: 0 };
     let outcome = drive(load, &mut watched, &options.live, interrupted)?;
     seen.round_trip_us.1 = host::round_trip_us(running.target, &running.login);
-    seen.samples = monitor.stop();
+    (seen.trees, seen.samples) = (monitor.trees(), monitor.stop());
     disclosure::after(&mut seen.disclosed, &running, &folder, &outcome);
     let silence = running.silence(use_case.mqtt_version);
     seen.broker_exit = running.exited(exit_patience(&outcome, silence.as_ref())).or(silence);
     let (broker, pid) = (running.broker.clone(), running.pid);
+    seen.nodes = Nodes::of(&running);
     running.stop();
     let suite = suite(options, seen.started);
     let mut result = assemble::result(suite, &scaled, &plan, broker, host, &outcome, &seen);
@@ -273,7 +282,7 @@ fn exit_patience(outcome: &Outcome, silence: Option<&String>) -> Duration {
 
 fn plan_of(
     scaled: &Scaled<'_>,
-    target: SocketAddr,
+    targets: &[SocketAddr],
     running: &Running,
     options: &RunOptions,
 ) -> Plan {
@@ -283,8 +292,9 @@ fn plan_of(
     let run = (std::process::id() ^ jiff::Timestamp::now().as_second() as u32) as u16;
     let shifts = options.abreast.as_ref().map(|of| of.shifts);
     let Login { route, credentials, users } = running.login.clone();
-    let plan = usecase::plan(scaled, target, run, times);
-    Plan { route, credentials, users, shifts, ..plan }
+    let plan = usecase::plan(scaled, targets[0], run, times);
+    let others = targets[1..].to_vec();
+    Plan { others, route, credentials, users, shifts, ..plan }
 }
 
 /// What ran it, from `started` until now.
@@ -298,8 +308,13 @@ fn suite(options: &RunOptions, started: jiff::Timestamp) -> Suite {
     }
 }
 
-/// What is known before the run begins; who runs it is for the caller to add.
-fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
+/// What is known before the run begins; it has a driver, so many agents and a folder.
+fn started_of(
+    scaled: &Scaled<'_>,
+    plan: &Plan,
+    running: &Running,
+    (driver, agents, folder): (&str, usize, &Path),
+) -> Started {
     let case = scaled.run_description(plan);
     let broker = &running.broker;
     let connections: u64 = plan.groups.iter().map(|group| u64::from(group.clients)).sum();
@@ -324,7 +339,9 @@ fn started_of(scaled: &Scaled<'_>, plan: &Plan, running: &Running) -> Started {
         publish_rate_per_s: case.publish_rate_planned,
         deliver_rate_per_s: case.deliver_rate_planned,
         phases: phases.map(length).to_vec(),
-        ..Started::default()
+        driver: driver.into(),
+        agents,
+        folder: folder.display().to_string(),
     }
 }
 
@@ -436,8 +453,8 @@ impl Watched<'_> {
         self.measured_us += interval.length_us;
         let near_end_ms = self.measured_us / 1_000 + 2 * u64::from(plan.interval_ms);
         if near_end_ms >= plan.phases.measure_ms {
-            let pid = self.running.lock().ok().and_then(|running| running.pid);
-            self.seen.pss_bytes = pid.and_then(monitor::pss);
+            let pids = self.running.lock().map(|running| running.pids()).unwrap_or_default();
+            self.seen.pss_bytes = monitor::pss(&pids);
         }
     }
 }

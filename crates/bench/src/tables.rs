@@ -9,11 +9,12 @@ pub(crate) use crate::lines::printable;
 pub use crate::lines::prose;
 pub use fit::fit;
 
+use crate::cluster;
 use crate::faults;
 use crate::metrics::{self, Metric, Place, Sheet};
 use crate::numbers::{count, mega, millis};
 use crate::published::{self, Published};
-use crate::result::{LatencyResult, RunResult, Status};
+use crate::result::{ClusterResult, LatencyResult, RunResult, Status};
 use comfy_table::Table;
 use comfy_table::presets::ASCII_MARKDOWN;
 use std::fmt::Write as _;
@@ -78,6 +79,11 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Ve
             text.push('\n');
         }
     }
+    for run in runs.iter().filter(|run| run.has_figures()) {
+        if let Some(cluster) = &run.cluster {
+            cluster_tables(text, run, cluster);
+        }
+    }
     reasons::told(text, &runs);
     for run in not_run {
         let reasons = run.verdict.reasons.join("; ");
@@ -101,6 +107,23 @@ fn use_case(text: &mut String, name: &str, runs: &[&RunResult], sources: &mut Ve
         let runs = runs.iter().copied().filter(|run| run.has_figures());
         host_memory(text, &runs.collect::<Vec<_>>());
     }
+}
+
+/// What each node took, what went between them, and what became of sessions.
+fn cluster_tables(text: &mut String, run: &RunResult, cluster: &ClusterResult) {
+    let mut nodes = new_table(cluster::NODES_HEAD);
+    nodes.add_rows(cluster.nodes.iter().map(cluster::node_row));
+    let mut sessions = new_table(cluster::SESSIONS_HEAD);
+    sessions.add_rows(cluster.sessions.iter().map(cluster::sessions_row));
+    prose(text, &format!("{}, nodes:", who(run)));
+    let _ = writeln!(text, "{}", fit(&nodes));
+    // Agents tell nothing of it.
+    if !cluster.sessions.is_empty() {
+        prose(text, &format!("{}, subscribers by what became of their sessions:", who(run)));
+        let _ = writeln!(text, "{}", fit(&sessions));
+    }
+    cluster::sentences(cluster).iter().for_each(|sentence| prose(text, sentence));
+    text.push('\n');
 }
 
 /// Runs of which the host's memory is told one by one; of more it is told together.
@@ -179,7 +202,8 @@ pub(crate) fn broker(run: &RunResult) -> String {
         "default" | "unknown" => "",
         profile => profile,
     };
-    let words = [of.name.as_str(), version, profile];
+    let nodes = of.nodes_text();
+    let words = [of.name.as_str(), version, profile, &nodes];
     words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

@@ -1,6 +1,6 @@
 //! Whether a run can be believed, and whether the broker kept the use case's contract.
 
-use crate::result::CourseResult;
+use crate::result::{ClusterResult, CourseResult};
 use crate::result::{RunResult, Status, Verdict};
 use crate::usecase::{Contract, Thresholds};
 use weir_load::Outcome;
@@ -104,6 +104,7 @@ fn behind(traffic: &Traffic, messages: &Messages, contract: &Contract) -> Option
 pub(crate) fn judge_result(mut result: RunResult, thresholds: &Thresholds) -> RunResult {
     let mut reasons = thresholds.broken(&result);
     reasons.extend(result.course.iter().flat_map(CourseResult::broken));
+    reasons.extend(result.cluster.iter().flat_map(ClusterResult::broken));
     if !reasons.is_empty() && result.verdict.status == Status::Passed {
         result.verdict.status = Status::Failed;
     }

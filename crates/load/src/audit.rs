@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::plan::Slice;
 use crate::stamp::Stamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_ledger::{Arrival, Ledger};
 
 /// Until publishing begins, everything is warm-up.
@@ -92,7 +93,16 @@ pub(crate) struct Audit {
     unlisted: u64,
     /// Deliveries that came and were owed, of both phases.
     delivered: u64,
+    /// What went wrong in measure, by receiver.
+    troubles: BTreeMap<u32, Troubles>,
     closed: Option<Closed>,
+}
+
+/// What went wrong with what one receiver is owed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Troubles {
+    pub(crate) lost: u64,
+    pub(crate) duplicated: u64,
 }
 
 /// Drain is over: what comes now is late.
@@ -145,6 +155,7 @@ impl Audit {
             anomalies: Vec::new(),
             unlisted: 0,
             delivered: 0,
+            troubles: BTreeMap::new(),
             closed: None,
         }
     }
@@ -193,7 +204,7 @@ impl Audit {
         let is_own = stamp.is_some_and(|stamp| stamp.run == self.run);
         let known = stamp.filter(|stamp| (stamp.publisher as usize) < self.publishers.len());
         let Some(stamp) = known.filter(|_| is_own) else { return (self.stray(is_own), false) };
-        let Some((pair, own_next)) = self.place(client, stamp) else {
+        let Some((receiver, pair, own_next)) = self.place(client, stamp) else {
             return (self.stray(true), false);
         };
         let is_measured = self.is_measured(stamp.publisher, stamp.sequence);
@@ -208,6 +219,9 @@ impl Audit {
         if arrival == Arrival::Again {
             messages.duplicated += 1;
             messages.duplicated_with_dup += u64::from(dup);
+            if is_measured {
+                self.troubles.entry(receiver).or_default().duplicated += 1;
+            }
             let client = self.clients[client as usize];
             self.list(AnomalyKind::Duplicated, client, stamp.publisher, stamp.sequence);
             return (Received::Duplicated, is_measured);
@@ -243,11 +257,11 @@ impl Audit {
         }
     }
 
-    /// The pair that a message to `client` belongs to and, in a shared group, one past the highest
-    /// sequence this member had before. A client with several parts that all hear the publisher
-    /// gets the message for the first that lacks it.
+    /// The receiver and the pair that a message to `client` belongs to and, in a shared group, one
+    /// past the highest sequence this member had before. A client with several parts that all hear
+    /// the publisher gets the message for the first that lacks it.
     #[inline]
-    fn place(&mut self, client: u32, stamp: Stamp) -> Option<(usize, Option<u32>)> {
+    fn place(&mut self, client: u32, stamp: Stamp) -> Option<(u32, usize, Option<u32>)> {
         let Self { audiences, receivers, parts, ledger, .. } = self;
         let parts = &mut parts[client as usize];
         let pair_of = |part: &Part| {
@@ -271,7 +285,7 @@ impl Audit {
             own_next[place] = before.max(stamp.sequence + 1);
             before
         });
-        Some((pair, own_next))
+        Some((part.receiver, pair, own_next))
     }
 
     /// A message came whose stamp names what was never sent.
@@ -317,6 +331,15 @@ impl Audit {
     /// slices are joined.
     pub(crate) fn close_slice(&mut self) {
         self.closed = Some(Closed::Elsewhere(self.ledger.clone()));
+    }
+
+    /// What went wrong in measure: the client that the receiver stands for, and whether it is a
+    /// shared group.
+    pub(crate) fn troubles(&self) -> impl Iterator<Item = (u32, bool, Troubles)> {
+        self.troubles.iter().map(|(&receiver, &of)| {
+            let Receiver { client, is_shared, .. } = self.receivers[receiver as usize];
+            (client, is_shared, of)
+        })
     }
 
     /// Those listed so far.
@@ -386,6 +409,9 @@ impl Audit {
                 let messages = self.messages_of(publisher, sequence);
                 if is_whole && sequence < passed {
                     messages.lost += 1;
+                    if self.is_measured(publisher, sequence) {
+                        self.troubles.entry(at as u32).or_default().lost += 1;
+                    }
                     self.list(AnomalyKind::Lost, client, publisher, sequence);
                 } else {
                     messages.unaudited += 1;

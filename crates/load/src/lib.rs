@@ -20,6 +20,7 @@ pub mod plan;
 pub mod proxy;
 mod publisher;
 mod recorder;
+mod rotation;
 mod schedule;
 mod shifts;
 mod stamp;

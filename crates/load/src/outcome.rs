@@ -75,6 +75,8 @@ pub struct Traffic {
     pub received: u64,
     /// Of these, again.
     pub duplicated: u64,
+    /// Of these, to a client of another node than their publisher's when they came.
+    pub crossed: u64,
 }
 
 impl Traffic {
@@ -84,6 +86,7 @@ impl Traffic {
             published: self.published - earlier.published,
             received: self.received - earlier.received,
             duplicated: self.duplicated - earlier.duplicated,
+            crossed: self.crossed - earlier.crossed,
         }
     }
 }

@@ -19,8 +19,11 @@ use weir_wire::Version;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The broker under test.
+    /// The broker under test; of one with several nodes, the first.
     pub target: SocketAddr,
+    /// Its other nodes.
+    #[serde(default)]
+    pub others: Vec<SocketAddr>,
     /// Spoken by every client.
     pub version: ProtocolVersion,
     /// Number of this run, in every stamp: a message of another run is counted as stray.
@@ -65,6 +68,7 @@ impl Plan {
     pub fn new(target: SocketAddr, groups: Vec<Group>, phases: Phases) -> Self {
         Self {
             target,
+            others: Vec::new(),
             version: ProtocolVersion::V5,
             run: 1,
             keep_alive_s: 60,
@@ -81,6 +85,17 @@ impl Plan {
             course: StepPlan::default(),
             shifts: None,
         }
+    }
+
+    /// Nodes of the broker.
+    pub(crate) fn nodes(&self) -> u32 {
+        1 + self.others.len() as u32
+    }
+
+    /// Where a node listens.
+    pub(crate) fn node(&self, node: u32) -> SocketAddr {
+        let other = (node as usize).checked_sub(1).and_then(|at| self.others.get(at));
+        other.copied().unwrap_or(self.target)
     }
 
     /// The slice `index` of `of` equal ones: the same plan, of which others run the rest.
@@ -172,6 +187,9 @@ pub struct Group {
     /// Seconds its sessions outlive their connections (5.0).
     #[serde(default)]
     pub session_expiry_s: Option<u32>,
+    /// The node of its first client, from 0; the others follow in turn. Counted around.
+    #[serde(default)]
+    pub node: u32,
 }
 
 impl Group {

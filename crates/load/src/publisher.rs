@@ -16,6 +16,8 @@ const SENDS_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Publisher {
     pub(crate) client: u32,
+    /// Node that its client is connected to; of one that another slice runs, as planned.
+    pub(crate) node: u32,
     pub(crate) topic: Rc<str>,
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
@@ -56,6 +58,7 @@ impl Publisher {
         let sends = sends.clamp(SENDS_MIN, SENDS_MAX).next_power_of_two();
         Self {
             client,
+            node: 0,
             topic,
             // Checked before: a plan with another QoS does not run.
             qos: QoS::from_u8(publish.qos).unwrap_or_default(),

@@ -99,6 +99,7 @@ pub(crate) struct Counts {
     pub(crate) publish_failures: u64,
     pub(crate) received: u64,
     pub(crate) duplicated: u64,
+    pub(crate) crossed: u64,
     pub(crate) reordered: u64,
     pub(crate) bytes_out: u64,
     pub(crate) bytes_in: u64,
@@ -117,8 +118,8 @@ impl Counts {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        let &Self { published, received, duplicated, .. } = self;
-        Traffic { published, received, duplicated }
+        let &Self { published, received, duplicated, crossed, .. } = self;
+        Traffic { published, received, duplicated, crossed }
     }
 }
 
@@ -281,6 +282,7 @@ mod tests {
             publish_failures: 7 * factor,
             received: 8 * factor,
             duplicated: 9 * factor,
+            crossed: 0,
             reordered: 10 * factor,
             bytes_out: 11 * factor,
             bytes_in: 12 * factor,

@@ -102,6 +102,37 @@ impl Default for Returns {
     }
 }
 
+/// What has become of a subscriber's session, from the best on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionKept {
+    /// Its client was connected all the time.
+    Connected,
+    /// Its client came back, and the broker still had it.
+    Resumed,
+    /// Its client came back and wanted a clean one.
+    Clean,
+    /// Its client came back, and the broker had it no more.
+    New,
+    /// Its client did not come back.
+    Away,
+    /// It is of a member of a shared group: what is owed is owed to the group.
+    Shared,
+}
+
+/// Subscribers whose sessions had the same fate, and what of measure was owed to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwedTo {
+    /// Subscribers.
+    pub clients: u64,
+    /// Deliveries that never came.
+    pub lost: u64,
+    /// Deliveries that came again.
+    pub duplicated: u64,
+}
+
+/// Subscribers by what has become of their sessions. Agents tell nothing of it.
+pub type Sessions = BTreeMap<SessionKept, OwedTo>;
+
 /// Length of one beat.
 pub const BEAT_US: u64 = 10_000;
 
@@ -153,6 +184,8 @@ pub struct StepsOutcome {
     pub returns: Returns,
     /// Empty unless asked for.
     pub pulse: Pulse,
+    /// What became of the subscribers' sessions.
+    pub sessions: Sessions,
 }
 
 /// Tells another thread when measure begins.

@@ -56,7 +56,8 @@ enum BenchCommand {
     /// Run a set of use cases
     #[command(after_help = SUITE_EXAMPLES)]
     Suite {
-        /// basic, enterprise, throughput, perf, secure, durable, beyond, storms, soak or faults
+        /// basic, enterprise, throughput, perf, secure, durable, beyond, storms, soak, faults or
+        /// cluster
         set: String,
         #[command(flatten)]
         how: How,
@@ -143,6 +144,7 @@ const RUN_EXAMPLES: &str = "Examples:
   weir bench run fanout-5-1000-5-250K --broker mqtt://broker.example:1883 \\
     --agent 'ssh load1 weir agent' --agent 'ssh load2 weir agent'
   weir bench run my-use-case.toml --broker mqtt://broker.example:1883 --scale 0.1
+  weir bench run cluster-p2p-1K-1K-1K-1K --nodes 3
   weir bench run conn-tls-10K-200 --broker mqtts://broker.example --cafile ca.pem";
 
 const SUITE_EXAMPLES: &str = "Examples:
@@ -202,6 +204,10 @@ struct How {
     /// use case, or default]
     #[arg(long)]
     profile: Option<Profile>,
+    /// Nodes of the broker, as one cluster on this host; of a broker that runs already, name the
+    /// nodes in its URL: mqtt://HOST:PORT,HOST:PORT [default: from the use case, or 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    nodes: Option<u32>,
     /// Size relative to the use case; 1 is full size
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale, allow_negative_numbers = true)]
     scale: f64,
@@ -251,6 +257,7 @@ impl How {
             measure_s: self.duration,
             warm_up_s: self.warm_up,
             brokers_hold: brokers.iter().map(|b| b.connections_max()).min().unwrap_or(u64::MAX),
+            nodes: self.nodes,
             profile: self.profile,
             is_pinned: self.pin == "auto",
             agents,

@@ -90,7 +90,7 @@ fn phased() -> Outcome {
     };
     let mut of = outcome();
     of.phases = spans.map(span).to_vec();
-    of.traffic = outcome::Traffic { published: 500, received: 2_000, duplicated: 7 };
+    of.traffic = outcome::Traffic { published: 500, received: 2_000, duplicated: 7, crossed: 500 };
     of.connections.connected = 50;
     of.measure.expected = 4_000;
     of.measure.delivered = 3_000;
@@ -194,7 +194,8 @@ fn the_work_of_measure_is_set_against_what_was_used_in_it() {
         group: Some(("/weir".into(), true)),
         ..Seen::default()
     };
-    let used = resources(&phased(), &seen, 4);
+    let window = window(&phased(), 4);
+    let used = monitor::resources(&seen.samples, &seen.baseline, &window, seen.pss_bytes);
     assert_near(used.cpu_cores_avg, 0.8);
     assert_near(used.cpu_user_cores_avg, 0.6);
     assert_near(used.cpu_system_cores_avg, 0.2);

@@ -22,6 +22,7 @@ impl<'a> Matched<'a> {
 struct Who<'a> {
     name: &'a str,
     profile: &'a str,
+    nodes: u32,
     version: &'a str,
     /// Nothing where it is not known: then the version has to do.
     program: Option<&'a str>,
@@ -37,13 +38,13 @@ impl PartialEq for Who<'_> {
 impl Who<'_> {
     /// Whether it is the same but for version and build.
     fn is_broker(&self, other: &Who<'_>) -> bool {
-        (self.name, self.profile) == (other.name, other.profile)
+        (self.name, self.profile, self.nodes) == (other.name, other.profile, other.nodes)
     }
 }
 
 fn who(run: &RunResult) -> Who<'_> {
-    let Broker { name, profile, version, .. } = &run.broker;
-    Who { name, profile, version, program: run.program() }
+    let Broker { name, profile, version, nodes, .. } = &run.broker;
+    Who { name, profile, nodes: *nodes, version, program: run.program() }
 }
 
 /// What is there, each once, in the order of its first run.

@@ -1,7 +1,7 @@
 //! All brokers that have a driver: what is here of each, what it can do, how to have it.
 
 use super::catalog::{CATALOG, Entry, entry};
-use super::file::{Values, fill};
+use super::file::{BrokerFile, Values, fill};
 use super::program::Program;
 use super::{Can, DriverError, find};
 use crate::lines::{narrow, wrap};
@@ -22,6 +22,8 @@ pub struct Listed {
     pub about: String,
     /// Whether it is here.
     pub state: State,
+    /// How many nodes the driver can start as one cluster.
+    pub nodes: Nodes,
     /// What it can do; where it is here, in the version that it is.
     pub can: Can,
     /// Version of the real broker that the driver was last run with; nothing if it never was, and
@@ -29,6 +31,28 @@ pub struct Listed {
     pub run_with: Option<String>,
     /// How to have it: a command, or where to find it.
     pub get: String,
+}
+
+/// Nodes that a driver can start as one cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nodes {
+    /// At most so many.
+    pub max: u32,
+    /// Whether they were started with the real broker.
+    pub is_tried: bool,
+}
+
+impl Nodes {
+    fn of(file: &BrokerFile) -> Self {
+        let (max, run_with) =
+            file.nodes.as_ref().map_or((1, None), |of| (of.max, of.run_with.as_ref()));
+        Self { max, is_tried: run_with.is_some() || max == 1 }
+    }
+
+    fn text(self) -> Option<String> {
+        let tried = if self.is_tried { "" } else { ", not tried with the real broker" };
+        (self.max > 1).then(|| format!("as a cluster of up to {} nodes{tried}", self.max))
+    }
 }
 
 /// Whether a broker is here.
@@ -75,6 +99,7 @@ fn listed(entry: &'static Entry, weir: &Path) -> Listed {
         title: file.title.clone(),
         about: file.about.clone(),
         state,
+        nodes: Nodes::of(file),
         can,
         run_with: file.run_with.clone(),
         get: file.get.how.clone(),
@@ -105,6 +130,9 @@ pub fn render(listed: &[Listed]) -> String {
         };
         wrap(&mut text, "", "  ", &format!("{}: {}", of.name, of.about));
         wrap(&mut text, "  ", "    ", &place);
+        if let Some(nodes) = of.nodes.text() {
+            wrap(&mut text, "  ", "    ", &nodes);
+        }
     }
     text
 }
@@ -203,5 +231,13 @@ mod tests {
         assert!(text.contains("contract only") && text.contains("not found"), "{text}");
         of.run_with = Some("2.0".into());
         assert!(render(&[of]).contains("run with 2.0"));
+    }
+
+    #[test]
+    fn a_driver_that_can_start_nodes_says_how_many_and_whether_that_was_tried() {
+        let of = |name| render(&[listed(entry(name).unwrap(), Path::new("/no/such/weir"))]);
+        assert!(of("weir").contains("as a cluster of up to 16 nodes\n"));
+        assert!(of("emqx5").contains("of up to 7 nodes, not tried with the real broker"));
+        assert!(!of("mosquitto").contains("cluster"));
     }
 }

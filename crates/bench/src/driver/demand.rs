@@ -13,6 +13,8 @@ pub(crate) type Values = BTreeMap<String, String>;
 pub struct Demand {
     /// For the clients.
     pub login: Login,
+    /// How many nodes it has; 0 and 1 are no cluster.
+    pub nodes: u32,
     /// A file of access rights is in force.
     pub has_rules: bool,
     /// What the braces of a driver's file stand for: the files that the run has made.
@@ -37,6 +39,8 @@ pub(super) enum Part {
     Users,
     /// Access rights.
     Rules,
+    /// Several nodes.
+    Nodes,
 }
 
 impl Demand {
@@ -50,6 +54,7 @@ impl Demand {
             Part::ClientCertificates => !route.identities.is_empty(),
             Part::Users => *users > 0,
             Part::Rules => self.has_rules,
+            Part::Nodes => self.nodes > 1,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub(super) use super::demand::Values;
 use super::demand::{Demand, Part};
+use super::nodes::Nodes;
 use super::{Can, Profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -57,6 +58,10 @@ pub(super) struct BrokerFile {
     /// io_uring.
     #[serde(default)]
     pub(super) has_direct_descriptors: bool,
+    /// How several nodes are started.
+    pub(super) nodes: Option<Nodes>,
+    /// Why there cannot be several, where that is known.
+    pub(super) single_node: Option<String>,
     /// What it can do.
     pub(super) can: Can,
     /// How to have it.
@@ -173,6 +178,8 @@ pub(super) struct Filled {
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
+    /// What is run for a node once all answer.
+    pub(super) join: Vec<String>,
     /// `setting: reason`, one for each.
     pub(super) changes: Vec<String>,
 }
@@ -198,6 +205,8 @@ impl BrokerFile {
             stop_s: stop_s(),
             resends_s: 0,
             has_direct_descriptors: false,
+            nodes: None,
+            single_node: None,
             can,
             get,
             run_with: None,
@@ -263,9 +272,15 @@ impl BrokerFile {
             files: self.file.iter().map(file).collect(),
             command: self.command.iter().flat_map(|word| argument(word, &words, self)).collect(),
             environment: self
-                .environment
-                .iter()
+                .environment_of(demand)
+                .into_iter()
                 .map(|(key, text)| (key.clone(), fill(text, &words)))
+                .collect(),
+            join: self
+                .nodes
+                .iter()
+                .flat_map(|of| &of.join)
+                .map(|word| fill(word, &words))
                 .collect(),
             changes: chosen
                 .iter()
@@ -273,6 +288,12 @@ impl BrokerFile {
                 .map(|(change, setting)| format!("{}: {}", one_line(setting), change.reason))
                 .collect(),
         }
+    }
+
+    /// That of several nodes goes before the broker's own.
+    fn environment_of(&self, demand: &Demand) -> BTreeMap<&String, &String> {
+        let of_nodes = self.nodes.iter().filter(|_| demand.has(Part::Nodes));
+        self.environment.iter().chain(of_nodes.flat_map(|of| &of.environment)).collect()
     }
 
     /// Whether any of it speaks of `{key}`.

@@ -45,6 +45,10 @@ impl Driver for Labelled {
         self.inner.lacks(needs)
     }
 
+    fn nodes(&self, asked: u32) -> Result<u32, String> {
+        self.inner.nodes(asked)
+    }
+
     fn has(&self, profile: Profile) -> bool {
         self.inner.has(profile)
     }

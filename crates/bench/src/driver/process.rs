@@ -1,11 +1,12 @@
 //! A broker's process: start, wait until it answers, end without leaving anything behind.
 
 mod again;
+mod nodes;
 use super::DriverError;
 use super::guard::{Guarded, LOOK_EVERY};
 use crate::login::Login;
 use crate::mqtt;
-use crate::result::Broker;
+use crate::result::{Broker, Promise};
 use again::Again;
 use rustix::process::Pid;
 use std::fs::File;
@@ -26,9 +27,12 @@ const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
 /// How long a broker that refuses a subscription is taken for one that is not ready.
 const REFUSES_MAX: Duration = Duration::from_secs(5);
 
-/// A broker that answers. Dropping it ends its process.
+/// A broker that answers. Dropping it ends its process. Of one with several nodes it is the first,
+/// and has the others.
 #[derive(Debug)]
 pub struct Running {
+    /// What it promises where a node is lost, as far as its driver says.
+    pub promises: Vec<Promise>,
     /// Where it listens.
     pub target: SocketAddr,
     /// How clients are to come in.
@@ -45,6 +49,19 @@ pub struct Running {
     again: Option<Again>,
     /// A folder of the broker's that goes with it.
     data: Option<PathBuf>,
+    /// Its other nodes.
+    others: Vec<Self>,
+    /// What the nodes need beside them; they end after the nodes.
+    services: Vec<Service>,
+}
+
+/// A program that nodes need beside them.
+#[derive(Debug)]
+pub(super) struct Service {
+    name: String,
+    guarded: Guarded,
+    /// A folder that goes with it.
+    data: PathBuf,
 }
 
 /// What is needed to start a broker.
@@ -89,11 +106,14 @@ impl Running {
             guarded: None,
             again: None,
             data: None,
+            others: Vec::new(),
+            services: Vec::new(),
+            promises: Vec::new(),
         }
     }
 
-    /// Starts a broker and waits until it answers.
-    pub(super) fn start(launch: Launch<'_>, broker: Broker) -> Result<Self, DriverError> {
+    /// Starts a broker, which may not answer yet.
+    pub(super) fn launch(launch: Launch<'_>, broker: Broker) -> Result<Self, DriverError> {
         let system = |source| DriverError::System { broker: broker.name.clone(), source };
         let again = Again::of(&launch);
         let log = File::create(&again.log).map_err(system)?;
@@ -105,10 +125,21 @@ impl Running {
         let (pid, guarded, data) = (Some(guarded.broker()), Some(guarded), launch.data);
         let again = Some(again);
         let login = launch.login.clone();
-        let mut running =
-            Self { target, login, pid, broker, resends_max, target_v5, guarded, again, data };
-        running.answer()?;
-        Ok(running)
+        let (others, services) = (Vec::new(), Vec::new());
+        Ok(Self {
+            target,
+            login,
+            pid,
+            broker,
+            resends_max,
+            target_v5,
+            guarded,
+            again,
+            data,
+            others,
+            services,
+            promises: Vec::new(),
+        })
     }
 
     /// Where it listens for a version.
@@ -124,8 +155,8 @@ impl Running {
         self.data.is_some()
     }
 
-    /// Waits until it answers at all of its addresses.
-    fn answer(&mut self) -> Result<(), DriverError> {
+    /// Waits until it answers at all of its addresses; of its other nodes it says nothing.
+    pub(crate) fn answer(&mut self) -> Result<(), DriverError> {
         let Some(again) = &self.again else { return Ok(()) };
         let (deadline, log) = (Instant::now() + again.ready_max, again.log.clone());
         self.wait_until_ready(self.target, ProtocolVersion::V311, deadline, &log)?;
@@ -175,11 +206,20 @@ impl Running {
     /// How the process ended, if it did by itself within `patience`. One that is on its way out is
     /// waited for: afterwards it is known whether the broker is there.
     pub fn exited(&mut self, patience: Duration) -> Option<String> {
-        self.guarded.as_mut()?.exited(patience).map(str::to_owned)
+        let own = self.guarded.as_mut().and_then(|own| own.exited(patience)).map(str::to_owned);
+        let others = self.others.iter_mut().zip(2..).find_map(|(node, number)| {
+            node.exited(Duration::ZERO).map(|why| format!("node {number}: {why}"))
+        });
+        own.or(others)
     }
 
     /// Why nobody listens there any longer, if that is so. One that takes its time is only busy.
     pub fn silence(&self, version: ProtocolVersion) -> Option<String> {
+        let others = || self.others.iter().find_map(|node| node.silence(version));
+        self.own_silence(version).or_else(others)
+    }
+
+    fn own_silence(&self, version: ProtocolVersion) -> Option<String> {
         let target = self.target_of(version);
         for _ in 0..SILENCE_TRIES {
             match mqtt::answers(target, version, &self.login).map_err(|error| error.kind()) {
@@ -204,13 +244,24 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.guarded.take());
-        // What somebody has mounted there is for whoever did so to take away.
-        if let Some(data) = self.data.take()
-            && let Err(error) = std::fs::remove_dir_all(&data)
-            && error.kind() != ErrorKind::ResourceBusy
-        {
-            tracing::warn!(%error, "{} could not be removed", data.display());
+        if let Some(data) = self.data.take() {
+            remove(&data);
         }
+        // The nodes first: some say goodbye there.
+        self.others.clear();
+        for Service { guarded, data, .. } in self.services.drain(..) {
+            drop(guarded);
+            remove(&data);
+        }
+    }
+}
+
+fn remove(data: &Path) {
+    // What somebody has mounted there is for whoever did so to take away.
+    if let Err(error) = std::fs::remove_dir_all(data)
+        && error.kind() != ErrorKind::ResourceBusy
+    {
+        tracing::warn!(%error, "{} could not be removed", data.display());
     }
 }
 

@@ -3,14 +3,14 @@
 use super::can::Can;
 use super::catalog::{self, Entry};
 use super::file::{Ask, BrokerFile, Filled, Get, Values, version_in};
-use super::process::{Launch, Running};
+use super::places::Places;
+use super::process::{Launch, Running, Service};
 use super::{Demand, Driver, DriverError, Profile, file, find};
 use crate::host::open_files_max;
 use crate::paths::without_folders;
 use crate::result::Broker;
 use crate::usecase::Needs;
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -153,15 +153,6 @@ impl Program {
         ])
     }
 
-    /// Where it will listen: MQTT first, then the other ports of the file.
-    fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
-        // All are held until all are found, so that no two are the same.
-        let count = 1 + self.file.ports.len();
-        let held =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>();
-        held?.iter().map(TcpListener::local_addr).collect()
-    }
-
     /// What is told to a command of the user's by its environment.
     fn told(&self, values: &Values) -> Vec<(String, String)> {
         let keys = [&["address", "host", "port", "folder", "config"][..], &MADE].concat();
@@ -177,18 +168,13 @@ impl Program {
         (profile, demand): (Profile, &Demand),
         folder: &Path,
         path: &Path,
-        addresses: &[SocketAddr],
+        (places, node): (&Places, usize),
         core: Option<usize>,
     ) -> Filled {
         let mut values = self.values(path);
         values.extend(demand.values.clone());
+        values.extend(places.values(&self.file, node));
         let mut set = |key: &str, value: String| values.insert(key.into(), value);
-        set("address", addresses[0].to_string());
-        set("host", addresses[0].ip().to_string());
-        set("port", addresses[0].port().to_string());
-        for (name, address) in self.file.ports.iter().zip(&addresses[1..]) {
-            set(&format!("port_{name}"), address.port().to_string());
-        }
         set("threads", threads(core).to_string());
         set("folder", folder.display().to_string());
         set("data", folder.join(DATA).display().to_string());
@@ -232,6 +218,7 @@ impl Program {
             command: environment.chain(filled.command.iter().map(|word| short(word))).collect(),
             configuration,
             address: String::new(),
+            nodes: 0,
         }
     }
 }
@@ -298,6 +285,18 @@ impl Driver for Program {
         open_files_max().saturating_sub(weir_load::FILES_RESERVED)
     }
 
+    fn nodes(&self, asked: u32) -> Result<u32, String> {
+        let max = self.file.nodes.as_ref().map_or(1, |of| of.max);
+        if asked <= max {
+            return Ok(asked);
+        }
+        Err(match &self.file.single_node {
+            Some(why) => format!("{asked} nodes: {why}"),
+            None if max > 1 => format!("{asked} nodes: it has at most {max}"),
+            None => format!("{asked} nodes as the driver sets it up"),
+        })
+    }
+
     fn lacks(&self, needs: &Needs) -> Result<Option<String>, DriverError> {
         let of_any = self.file.can.lacks(needs);
         if of_any.is_none() {
@@ -330,26 +329,74 @@ impl Driver for Program {
         let found = self.found()?;
         // The broker runs in the folder: no path may hang on where the suite runs.
         let folder = std::path::absolute(folder).map_err(system)?;
-        let addresses = self.addresses().map_err(system)?;
-        let filled = self.filled((profile, demand), &folder, &found.path, &addresses, core);
+        let count = demand.nodes.max(1) as usize;
+        let places = Places::free(&self.file, count).map_err(system)?;
+        let mut services = Vec::new();
+        let mut nodes = Vec::new();
+        let mut joins = Vec::new();
+        for at in 0..count {
+            let folder =
+                if count > 1 { folder.join(format!("node-{}", at + 1)) } else { folder.clone() };
+            let start = Start { demand, profile, found, folder: &folder, core };
+            let (running, join) = self.launch(&start, (&places, at), &mut services)?;
+            nodes.push(running);
+            joins.push(join);
+        }
+        let advise = |error| self.advised(error);
+        nodes.iter_mut().try_for_each(Running::answer).map_err(advise)?;
+        for join in joins.iter().skip(1).filter(|join| !join.is_empty()) {
+            tracing::debug!("{}: {}", join.join(" "), find::ask(join));
+        }
+        let mut running = Running::together(nodes, services)
+            .ok_or_else(|| system(std::io::ErrorKind::InvalidInput.into()))?;
+        running.pass_on(self.file.ready_max()).map_err(advise)?;
+        running.promises =
+            self.file.nodes.as_ref().map(|of| of.promise.clone()).unwrap_or_default();
+        Ok(running)
+    }
+}
+
+/// What all nodes of a start have in common, and the folder of one.
+struct Start<'a> {
+    demand: &'a Demand,
+    profile: Profile,
+    found: &'a Found,
+    folder: &'a Path,
+    core: Option<usize>,
+}
+
+impl Program {
+    /// Starts a node, and before the first one what nodes need. Says what is to be run once all
+    /// nodes answer.
+    fn launch(
+        &self,
+        start: &Start<'_>,
+        (places, at): (&Places, usize),
+        services: &mut Vec<Service>,
+    ) -> Result<(Running, Vec<String>), DriverError> {
+        let system = |source| DriverError::System { broker: self.file.title.clone(), source };
+        let &Start { demand, profile, found, folder, core } = start;
+        let filled = self.filled((profile, demand), folder, &found.path, (places, at), core);
         for (name, text) in &filled.files {
             let path = folder.join(name);
-            let parent = path.parent().unwrap_or(&folder);
+            let parent = path.parent().unwrap_or(folder);
             std::fs::create_dir_all(parent)
                 .and_then(|()| std::fs::write(&path, text))
                 .map_err(system)?;
         }
+        std::fs::create_dir_all(folder).map_err(system)?;
         let v5 = self.file.ports.iter().position(|port| port == V5);
+        let addresses = places.of_node(at);
         let target = addresses[0];
         let broker = Broker {
             address: target.to_string(),
-            ..self.disclosed(profile, found, &filled, &folder)
+            ..self.disclosed(profile, found, &filled, folder)
         };
         let launch = Launch {
             weir: &self.weir,
             command: &filled.command,
             environment: &filled.environment,
-            folder: &folder,
+            folder,
             login: &demand.login,
             data: self.file.mentions("data").then(|| folder.join(DATA)),
             target,
@@ -359,7 +406,34 @@ impl Driver for Program {
             stop_max: self.file.stop_max(),
             resends_max: self.file.resends_max(),
         };
-        Running::start(launch, broker).map_err(|error| self.advised(error))
+        if at == 0 {
+            self.start_services(places, &launch, services)?;
+        }
+        Ok((Running::launch(launch, broker)?, filled.join))
+    }
+
+    fn start_services(
+        &self,
+        places: &Places,
+        launch: &Launch<'_>,
+        services: &mut Vec<Service>,
+    ) -> Result<(), DriverError> {
+        let of = self.file.nodes.as_ref().filter(|_| places.nodes() > 1);
+        for (of, ports) in of.iter().flat_map(|of| &of.service).zip(&places.services) {
+            let missing = || DriverError::NotInstalled {
+                broker: format!("{}, which nodes of {} need,", of.name, self.file.title),
+                install: of.get.clone(),
+            };
+            let program = find::find(&of.programs, &of.name).ok_or_else(missing)?;
+            let data = launch.folder.join(format!("{}-data", of.name));
+            let mut values = places.values(&self.file, 0);
+            values.insert("program".into(), program.display().to_string());
+            values.insert("data".into(), data.display().to_string());
+            let command = of.command.iter().map(|word| file::fill(word, &values)).collect();
+            let place = (ports[0], data);
+            services.push(Service::start(&of.name, command, place, launch)?);
+        }
+        Ok(())
     }
 }
 

@@ -1,3 +1,4 @@
+use super::places::Places;
 use super::*;
 use weir_load::plan::{ClientSettings, IdentityText, Transport};
 
@@ -25,15 +26,16 @@ fn every_setting_has_a_place_and_every_brace_a_value() {
             assert!(file.mentions(&change.slot), "{name}: nothing speaks of {{{}}}", change.slot);
             assert!(!change.reason.is_empty(), "{name}: {}", change.setting);
         }
-        let addresses: Vec<_> = (0..=file.ports.len() as u16)
-            .map(|at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at)))
-            .collect();
         let program = program::Program::of(entry, "/bin/weir".into());
-        let demands = demands(&file.can);
+        let mut demands = demands(&file.can);
+        if file.nodes.is_some() {
+            demands.push(Demand { nodes: 3, ..demands[0].clone() });
+        }
         let each = |&profile: &Profile| demands.iter().map(move |demand| (profile, demand));
         for (profile, demand) in file.profiles.iter().flat_map(each) {
             let (folder, path) = (Path::new("/run"), Path::new("/bin/it"));
-            let filled = program.filled((profile, demand), folder, path, &addresses, None);
+            let places = Places::numbered(file, demand.nodes.max(1) as u16);
+            let filled = program.filled((profile, demand), folder, path, (&places, 0), None);
             let files = filled.files.iter().map(|(_, text)| text);
             let environment = filled.environment.iter().map(|(_, text)| text);
             let all: Vec<&String> = files.chain(environment).chain(&filled.command).collect();
@@ -140,12 +142,44 @@ fn a_profile_reads_what_it_writes() {
 fn rendered(name: &str, profile: Profile) -> String {
     let entry = catalog::entry(name).unwrap();
     let program = program::Program::of(entry, "/bin/weir".into());
-    let address = |at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at));
-    let addresses: Vec<_> = (0..=entry.file.ports.len() as u16).map(address).collect();
     let (path, demand) = (Path::new("/bin/it"), Demand::default());
-    let filled = program.filled((profile, &demand), Path::new("/run"), path, &addresses, Some(1));
+    let places = Places::numbered(&entry.file, 1);
+    let asked = (profile, &demand);
+    let filled = program.filled(asked, Path::new("/run"), path, (&places, 0), Some(1));
     let environment = filled.environment.iter().map(|(key, value)| format!("{key}={value}"));
     filled.files.into_iter().map(|(_, text)| text).chain(environment).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_node_is_told_of_its_own_ports_of_all_others_and_of_what_they_share() {
+    let file = &catalog::entry("nats-server").unwrap().file;
+    let values = Places::numbered(file, 3).values(file, 1);
+    assert_eq!((&*values["node"], &*values["nodes"]), ("2", "3"));
+    assert_eq!((&*values["port"], &*values["first_port"]), ("20100", "20000"));
+    assert_eq!((&*values["port_route"], &*values["first_port_route"]), ("20102", "20002"));
+    let routes = ["20002", "20102", "20202"].map(|port| format!("\"nats://127.0.0.1:{port}\""));
+    assert_eq!(values["routes"], routes.join(", "));
+    let file = &catalog::entry("vernemq").unwrap().file;
+    let epmd = |node| Places::numbered(file, 3).values(file, node)["port_epmd"].clone();
+    assert_eq!((epmd(0), epmd(2)), ("20001".into(), "20001".into()));
+    // What is of several nodes is nothing to a single one.
+    let file = &catalog::entry("weir").unwrap().file;
+    assert!(!Places::numbered(file, 1).values(file, 0).contains_key("port_link"));
+    let free = Places::free(file, 2).unwrap();
+    let mut all = [free.of_node(0), free.of_node(1), &free.services[0]].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2 + 2 + 2);
+}
+
+#[test]
+fn a_broker_has_as_many_nodes_as_its_driver_can_start() {
+    let nodes = |name: &str, asked| parse(name).unwrap().nodes(asked);
+    assert_eq!((nodes("weir", 3), nodes("mosquitto", 1)), (Ok(3), Ok(1)));
+    assert_eq!(nodes("weir", 17).unwrap_err(), "17 nodes: it has at most 16");
+    assert!(nodes("hivemq-ce", 3).unwrap_err().contains("the Community Edition has no cluster"));
+    assert_eq!(nodes("aedes", 2).unwrap_err(), "2 nodes as the driver sets it up");
+    assert_eq!(nodes("weir@new", 3), Ok(3));
 }
 
 #[test]
@@ -225,11 +259,10 @@ fn a_command_line_of_the_users_lists_as_set_only_what_it_names() {
     let of = |text: &str| {
         let (name, command) = text.split_once('=').unwrap();
         let program = program::Program::given(name, command, "/bin/weir".into()).unwrap();
-        let addresses: Vec<_> =
-            (0..9).map(|at| std::net::SocketAddr::from(([127, 0, 0, 1], 20_000 + at))).collect();
         let path = Path::new("/bin/it");
         let asked = (Profile::Tuned, &Demand::default());
-        program.filled(asked, Path::new("/run"), path, &addresses, None).changes
+        let places = Places::numbered(&catalog::entry(name).unwrap().file, 1);
+        program.filled(asked, Path::new("/run"), path, (&places, 0), None).changes
     };
     assert_eq!(of("emqx5=docker run emqx"), [""; 0], "it may not care for the environment");
     assert_eq!(of("mosquitto=/opt/wrap --fast"), [""; 0], "it has a configuration of its own");

@@ -23,14 +23,17 @@ pub struct UrlTls {
     pub identity: Option<IdentityText>,
 }
 
-/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or another scheme; `?pid=PID` behind it if it is a
-/// process of this host that can be watched; `NAME=` before it.
+/// `mqtt://[USER[:PASSWORD]@]HOST[:PORT]`, or another scheme, with further `,HOST[:PORT]` for other
+/// nodes; `?pid=PID` behind it if it is a process of this host that can be watched, or one for each
+/// node with commas between; `NAME=` before it.
 #[derive(Clone)]
 pub(super) struct Url {
     name: String,
     target: SocketAddr,
     login: Login,
     pid: Option<u32>,
+    /// Its other nodes, and their processes.
+    others: Vec<(SocketAddr, Option<u32>)>,
 }
 
 impl Url {
@@ -47,17 +50,16 @@ impl Url {
         if !name.is_empty() && !name.ends_with('=') {
             return Err(fail("a name in front of it must end with =".into()));
         }
-        let (url, pid) = match url.rsplit_once("?pid=") {
-            None => (url, None),
-            Some((url, pid)) => match pid.parse() {
-                Ok(pid) => (url, Some(pid)),
-                Err(_) => return Err(fail(format!("{pid:?} is not a process id"))),
-            },
+        let (url, pids) = match url.rsplit_once("?pid=") {
+            None => (url, Vec::new()),
+            Some((url, pids)) => (url, pids_of(pids).map_err(fail)?),
         };
         let place = url.rsplit_once('@').map_or(url, |(_, place)| place);
         if let Some((_, query)) = place.split_once('?') {
             return Err(fail(format!("only ?pid=PID may follow the port, not ?{query}")));
         }
+        let whole = url;
+        let (url, others) = nodes_of(url);
         let parsed: weir_load::Url = url.parse().map_err(|why: &str| fail(why.into()))?;
         let port = parsed.port();
         let route = route(&parsed, tls).map_err(|why| fail(why.into()))?;
@@ -69,10 +71,26 @@ impl Url {
         let credentials = Credentials { user_name, password };
         let login = Login { route, credentials, users: 0 };
         let name = match name {
-            "" => without_user(url),
+            "" => without_user(whole),
             name => name.trim_end_matches('=').to_owned(),
         };
-        Ok(Self { name, target, login, pid })
+        if !pids.is_empty() && pids.len() != 1 + others.len() {
+            let (nodes, pids) = (1 + others.len(), pids.len());
+            return Err(fail(format!("{pids} process ids for {nodes} nodes: give one for each")));
+        }
+        let others = others.iter().map(|url| {
+            let url: weir_load::Url = url.parse().map_err(str::to_owned)?;
+            self::target(&url.host, url.port())
+        });
+        let others = others.collect::<Result<Vec<_>, String>>().map_err(fail)?;
+        let mut pids = pids.into_iter().map(Some).chain(std::iter::repeat(None));
+        let pid = pids.next().flatten();
+        Ok(Self { name, target, login, pid, others: others.into_iter().zip(pids).collect() })
+    }
+
+    /// Where it is and which process it is, of each node.
+    fn each(&self) -> impl Iterator<Item = (SocketAddr, Option<u32>)> {
+        std::iter::once((self.target, self.pid)).chain(self.others.iter().copied())
     }
 
     /// What a process that somebody else started is disclosed with.
@@ -91,6 +109,7 @@ impl Url {
             command,
             configuration: configuration.into(),
             address: self.target.to_string(),
+            nodes: 0,
         }
     }
 
@@ -166,6 +185,24 @@ pub fn without_password(text: &str) -> String {
     }
 }
 
+/// Process ids with commas between.
+fn pids_of(text: &str) -> Result<Vec<u32>, String> {
+    let pid = |pid: &str| pid.parse().map_err(|_| format!("{pid:?} is not a process id"));
+    text.split(',').map(pid).collect()
+}
+
+/// The URL of the first node of one that may name several, and those of the others.
+fn nodes_of(url: &str) -> (String, Vec<String>) {
+    let whole = || (url.to_owned(), Vec::new());
+    let Some((scheme, rest)) = url.split_once("://") else { return whole() };
+    // A password may hold a comma.
+    let (user, place) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
+    let (hosts, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let Some((first, others)) = hosts.split_once(',') else { return whole() };
+    let others = others.split(',').map(|host| format!("{scheme}://{host}{path}"));
+    (format!("{scheme}://{user}{first}{path}"), others.collect())
+}
+
 /// Where a URL begins: its scheme is the letters before `://`.
 fn scheme_at(text: &str) -> Option<usize> {
     let before = &text[..text.find("://")?];
@@ -193,6 +230,16 @@ impl Driver for Url {
 
     fn is_restartable(&self) -> bool {
         false
+    }
+
+    fn nodes(&self, asked: u32) -> Result<u32, String> {
+        let known = 1 + self.others.len() as u32;
+        if asked > known {
+            return Err(format!(
+                "{asked} nodes: the URL names {known}; name all, with commas between"
+            ));
+        }
+        Ok(known)
     }
 
     /// Nothing is known of it: the run tells. What is made for a broker, its owner would have to
@@ -237,16 +284,23 @@ impl Driver for Url {
         core: Option<usize>,
     ) -> Result<Running, DriverError> {
         let login = self.login_for(demand);
-        mqtt::answers(self.target, ProtocolVersion::V311, &login).map_err(|error| {
-            DriverError::NotThere { address: self.target.to_string(), why: error.to_string() }
-        })?;
-        let (command, changes) = match self.pid {
-            None => (Vec::new(), Vec::new()),
-            Some(pid) => self
-                .take(pid, core)
-                .map_err(|why| DriverError::Url { url: self.name.clone(), why })?,
-        };
-        Ok(Running::elsewhere(self.target, login, self.pid, self.broker(command, changes)))
+        let mut nodes = Vec::new();
+        for (target, pid) in self.each() {
+            mqtt::answers(target, ProtocolVersion::V311, &login).map_err(|error| {
+                DriverError::NotThere { address: target.to_string(), why: error.to_string() }
+            })?;
+            let (command, changes) = match pid {
+                None => (Vec::new(), Vec::new()),
+                Some(pid) => self
+                    .take(pid, core)
+                    .map_err(|why| DriverError::Url { url: self.name.clone(), why })?,
+            };
+            let broker = self.broker(command, changes);
+            nodes.push(Running::elsewhere(target, login.clone(), pid, broker));
+        }
+        let url = self.name.clone();
+        let none = || DriverError::Url { url, why: "it names no node".into() };
+        Running::together(nodes, Vec::new()).ok_or_else(none)
     }
 }
 
@@ -282,6 +336,28 @@ mod tests {
         assert!(error.contains("\"me\"") && error.contains("process"), "{error}");
         let error = Url::parse("a=mqtt://me:x?y@127.0.0.1:77?pod=1").map(|_| ()).unwrap_err();
         assert!(error.to_string().ends_with("only ?pid=PID may follow the port, not ?pod=1"));
+    }
+
+    #[test]
+    fn nodes_stand_in_one_url_each_with_its_process_or_none_with_one() {
+        let url = Url::parse("mine=mqtt://me:p,w@127.0.0.1,127.0.0.2:77?pid=4,5").unwrap();
+        let nodes: Vec<_> = url.each().map(|(at, pid)| (at.to_string(), pid)).collect();
+        let [one, two] = ["127.0.0.1:1883", "127.0.0.2:77"].map(str::to_owned);
+        assert_eq!(nodes, [(one, Some(4)), (two, Some(5))]);
+        assert_eq!(url.login.credentials.password.as_deref(), Some("p,w"));
+        assert_eq!((url.nodes(1), url.nodes(2)), (Ok(2), Ok(2)));
+        assert!(url.nodes(3).unwrap_err().starts_with("3 nodes: the URL names 2"));
+        let url = Url::parse("ws://127.0.0.1:1,127.0.0.1:2/mq").unwrap();
+        assert_eq!((url.name(), url.others.len()), ("ws://127.0.0.1:1,127.0.0.1:2/mq", 1));
+        assert_eq!(url.login.route.path.as_deref(), Some("/mq"));
+        for (wrong, why) in [
+            ("mqtt://127.0.0.1,127.0.0.2?pid=4", "1 process ids for 2 nodes"),
+            ("mqtt://127.0.0.1?pid=4,5", "2 process ids for 1 nodes"),
+            ("mqtt://127.0.0.1,", "host"),
+        ] {
+            let error = Url::parse(wrong).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

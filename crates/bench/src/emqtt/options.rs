@@ -168,6 +168,7 @@ impl Options {
         let clients = groups.iter().map(|group| u64::from(group.clients)).sum();
         let plan = Plan {
             target,
+            others: Vec::new(),
             version,
             run,
             keep_alive_s: common.keep_alive_s,

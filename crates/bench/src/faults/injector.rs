@@ -1,9 +1,10 @@
 //! Does the steps that are done to the broker and to the way to it, at their times.
 
-use crate::driver::Running;
+use crate::driver::{DriverError, Running};
 use crate::monitor::{Monitor, now_us};
 use crate::usecase::{Fault, Step};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -34,7 +35,8 @@ struct Event {
 /// Who does the steps.
 pub(crate) struct FaultInjector<'a> {
     steps: &'a [Step],
-    proxy: Option<Proxy>,
+    /// One for each node, if the way to the broker is to be troubled.
+    proxies: Vec<Proxy>,
 }
 
 impl<'a> FaultInjector<'a> {
@@ -42,23 +44,21 @@ impl<'a> FaultInjector<'a> {
     ///
     /// # Errors
     /// A proxy that cannot be started.
-    pub(crate) fn new(steps: &'a [Step], target: SocketAddr) -> std::io::Result<Self> {
+    pub(crate) fn new(steps: &'a [Step], nodes: &[SocketAddr]) -> std::io::Result<Self> {
         let is_impaired = |step: &Step| step.fault.is_some_and(Fault::is_of_network);
-        let proxy = match steps.iter().any(is_impaired) {
-            true => Some(Proxy::start(target)?),
-            false => None,
-        };
-        Ok(Self { steps, proxy })
+        let nodes = if steps.iter().any(is_impaired) { nodes } else { &[] };
+        let proxies = nodes.iter().map(|&node| Proxy::start(node)).collect::<Result<_, _>>()?;
+        Ok(Self { steps, proxies })
     }
 
-    /// Where the load is to connect: the broker, or the proxy before it.
-    pub(crate) fn target(&self, broker: SocketAddr) -> SocketAddr {
-        self.proxy.as_ref().map_or(broker, Proxy::address)
+    /// Where the load is to connect: the broker's nodes, or the proxies before them.
+    pub(crate) fn targets(&self, nodes: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        if self.has_proxy() { self.proxies.iter().map(Proxy::address).collect() } else { nodes }
     }
 
     /// Whether there is a proxy before the broker.
     pub(crate) fn has_proxy(&self) -> bool {
-        self.proxy.is_some()
+        !self.proxies.is_empty()
     }
 
     /// Waits for the begin of measure and does every step in its time. `over` is disconnected when
@@ -118,23 +118,24 @@ impl<'a> FaultInjector<'a> {
         }
         let Ok(mut running) = running.lock() else { return };
         let begin_us = now_us();
-        let done = match (step.fault, event.is_end) {
-            (Some(Fault::Freeze), false) => running.freeze().map_err(|error| error.to_string()),
-            (Some(Fault::Freeze), true) => running.thaw().map_err(|error| error.to_string()),
-            (Some(Fault::Kill), false) => {
-                running.kill();
-                Ok(())
+        let done = nodes_of(step, running.nodes()).try_for_each(|node| {
+            let of = running.node_mut(node);
+            match (step.fault, event.is_end) {
+                (Some(Fault::Freeze), false) => of.freeze()?,
+                (Some(Fault::Freeze), true) => of.thaw()?,
+                (Some(Fault::Kill), false) => of.kill(),
+                (Some(Fault::Restart), false) => of.end(),
+                (Some(Fault::Kill | Fault::Restart), true) => {
+                    of.launch_again()?;
+                    monitor.follow(node, of.pid);
+                }
+                _ => self.impair(step, node, event.is_end),
             }
-            (Some(Fault::Kill), true) => {
-                let again = running.start_again().map_err(|error| error.to_string());
-                monitor.follow(running.pid);
-                again
-            }
-            _ => {
-                self.impair(step, event.is_end);
-                Ok(())
-            }
-        };
+            Ok::<_, DriverError>(())
+        });
+        let is_back = event.is_end && step.fault.is_some_and(Fault::is_killing);
+        let mut back = if is_back { nodes_of(step, running.nodes()) } else { 0..0 };
+        let done = done.and_then(|()| back.try_for_each(|node| running.node_mut(node).answer()));
         let at = begun.unwrap_or_else(|| {
             happened.push(Happened { step: event.step, begin_us, end_us: begin_us, error: None });
             happened.len() - 1
@@ -143,14 +144,22 @@ impl<'a> FaultInjector<'a> {
             happened[at].end_us = now_us();
         }
         if let Err(error) = done {
-            happened[at].error.get_or_insert(error);
+            happened[at].error.get_or_insert(error.to_string());
         }
     }
 
-    fn impair(&self, step: &Step, is_end: bool) {
-        if let Some(proxy) = &self.proxy {
+    fn impair(&self, step: &Step, node: usize, is_end: bool) {
+        if let Some(proxy) = self.proxies.get(node) {
             proxy.set(if is_end { Impairment::default() } else { impairment(step) });
         }
+    }
+}
+
+/// The nodes that a step is done to, from 0.
+fn nodes_of(step: &Step, nodes: usize) -> Range<usize> {
+    match step.node {
+        Some(node) => node as usize - 1..node as usize,
+        None => 0..nodes,
     }
 }
 
@@ -208,7 +217,7 @@ mod tests {
             delay_ms = 10
         "#;
         let steps = steps(text);
-        let injector = FaultInjector { steps: &steps, proxy: None };
+        let injector = FaultInjector { steps: &steps, proxies: Vec::new() };
         let events = injector.events();
         let seen: Vec<(u64, usize, bool)> =
             events.iter().map(|event| (event.at_us / 1_000, event.step, event.is_end)).collect();
@@ -258,10 +267,18 @@ mod tests {
     fn there_is_a_proxy_where_the_network_is_to_be_impaired_and_only_there() {
         let broker = SocketAddr::from(([127, 0, 0, 1], 1));
         let all = steps(OF_THE_NETWORK);
-        let with = FaultInjector::new(&all, broker).unwrap();
-        assert!(with.has_proxy() && with.target(broker) != broker);
-        let without = FaultInjector::new(&[], broker).unwrap();
-        assert!(!without.has_proxy() && without.target(broker) == broker);
+        let with = FaultInjector::new(&all, &[broker; 2]).unwrap();
+        let proxies = with.targets(vec![broker; 2]);
+        assert!(with.has_proxy() && proxies.len() == 2 && !proxies.contains(&broker));
+        let without = FaultInjector::new(&[], &[broker]).unwrap();
+        assert!(!without.has_proxy() && without.targets(vec![broker]) == [broker]);
+    }
+
+    #[test]
+    fn a_step_is_done_to_its_node_or_to_all() {
+        let steps =
+            steps("[[step]]\nat = 1\nfault = 'kill'\n[[step]]\nat = 2\nfault = 'kill'\nnode = 2");
+        assert_eq!((nodes_of(&steps[0], 3), nodes_of(&steps[1], 3)), (0..3, 1..2));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn marks(course: &CourseResult, measure_s: f64) -> Vec<Mark> {
     let mark = |step: &FaultResult| Mark {
         t_s: measure_s + step.begin_s,
         until_s: (step.end_s > step.begin_s).then_some(measure_s + step.end_s),
-        label: step.name.clone(),
+        label: step.title(),
     };
     course.steps.iter().map(mark).collect()
 }
@@ -82,13 +82,16 @@ fn of_step(step: &Step, time: Time<'_>, next_us: u64, outcome: &Outcome) -> Faul
     let (_, begin_us, end_us, error) = time;
     let pulse = &outcome.course.pulse;
     let until_us = next_us.max(end_us);
-    let found = recovery(pulse, begin_us, end_us, until_us);
+    // What is lost of one node, the others take over: not only when it is back.
+    let over_us = if step.node.is_some() { begin_us } else { end_us };
+    let found = recovery(pulse, begin_us, over_us, until_us);
     let second = |at_us: u64| at_us.saturating_sub(pulse.start_us) as f64 / 1e6;
     let early_us = begin_us.saturating_sub(IN_FLIGHT_US).max(pulse.start_us);
     let lost = recovery(pulse, early_us, end_us, until_us.saturating_sub(IN_FLIGHT_US)).lost;
     FaultResult {
         name: step.name().into(),
         group: step.group.clone(),
+        node: step.node,
         begin_s: second(begin_us),
         end_s: second(end_us),
         error: error.cloned(),
@@ -134,7 +137,7 @@ pub fn table(course: &CourseResult) -> (Table, String) {
 pub(crate) fn row(step: &FaultResult) -> [String; 11] {
     let time = |seconds: Option<f64>| seconds.map_or("-".into(), |s| format!("{s:.2} s"));
     [
-        step.name.clone(),
+        step.title(),
         format!("{:.1} s", step.begin_s),
         time(Some(step.end_s - step.begin_s)),
         time(step.detect_s),
@@ -170,7 +173,7 @@ pub(crate) fn sentence(course: &CourseResult) -> String {
     if course.has_proxy {
         parts.push("load and broker were connected through the suite's proxy".into());
     }
-    let errors = course.steps.iter().filter_map(|step| Some((&step.name, step.error.as_ref()?)));
+    let errors = course.steps.iter().filter_map(|step| Some((step.title(), step.error.as_ref()?)));
     parts.extend(errors.map(|(name, error)| format!("{name} failed: {error}")));
     parts.join("; ")
 }

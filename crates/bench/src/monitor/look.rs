@@ -47,15 +47,15 @@ impl Seldom {
     }
 }
 
-/// Looks at one tree, or at the host alone.
+/// Looks at trees, or at the host alone.
 pub(super) struct Looker {
-    pid: Option<u32>,
+    pids: Vec<Option<u32>>,
     softirq: Option<Softirq>,
     group: Option<Group>,
     energy: Option<Energy>,
-    /// The processes of the tree as last found.
-    tree: Vec<i32>,
-    tree_due: Seldom,
+    /// The processes of the trees as last found.
+    trees: Vec<Vec<i32>>,
+    trees_due: Seldom,
     files: u64,
     files_due: Seldom,
     pss_bytes: Option<u64>,
@@ -64,36 +64,37 @@ pub(super) struct Looker {
 }
 
 impl Looker {
-    pub(super) fn new(pid: Option<u32>, core: Option<usize>) -> Self {
+    pub(super) fn new(pids: Vec<u32>, core: Option<usize>) -> Self {
         Self {
-            pid,
             softirq: core.and_then(Softirq::of),
-            group: pid.and_then(Group::of),
+            group: pids.first().and_then(|&pid| Group::of(pid)),
             energy: Energy::new("/sys/class/powercap".as_ref()),
-            tree: Vec::new(),
-            tree_due: Seldom::new(TREE_EVERY),
+            trees: Vec::new(),
+            trees_due: Seldom::new(TREE_EVERY),
             files: 0,
             files_due: Seldom::new(FILES_EVERY),
             pss_bytes: None,
-            pss_due: pid.map(|_| Seldom::new(PSS_EVERY)),
+            pss_due: (!pids.is_empty()).then(|| Seldom::new(PSS_EVERY)),
+            pids: pids.into_iter().map(Some).collect(),
         }
     }
 
-    /// Looks at another tree from now on, if it is another: the broker was started again.
-    pub(super) fn follow(&mut self, pid: Option<u32>) {
-        if self.pid != pid {
-            self.pid = pid;
-            self.tree_due = Seldom::new(TREE_EVERY);
+    /// Looks at other trees from now on, if they are others: a node was started again.
+    pub(super) fn follow(&mut self, pids: &[Option<u32>]) {
+        if self.pids != pids {
+            self.pids = pids.to_vec();
+            self.trees_due = Seldom::new(TREE_EVERY);
             self.files_due = Seldom::new(FILES_EVERY);
         }
     }
 
-    /// The control group of the tree, if it has one.
+    /// The control group of the first tree, if it has one.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
-    pub(super) fn look(&mut self) -> Sample {
+    /// The host with what is counted of all trees together, and each tree's own counters.
+    pub(super) fn look(&mut self) -> (Sample, Vec<Sample>) {
         let (_, host_used_bytes) = memory_bytes();
         let mut sample = Sample { host_used_bytes, ..Sample::default() };
         sample.host.network = super::network::read();
@@ -105,45 +106,51 @@ impl Looker {
         sample.host.suite_us = cpu_of(ClockId::ProcessCPUTime);
         sample.host.energy_uj = self.energy.as_mut().and_then(Energy::read);
         sample.group = self.group.as_ref().map(Group::read).unwrap_or_default();
-        let processes = self.processes();
-        self.seldom(&processes);
+        let trees = self.processes();
+        self.seldom(&trees);
         (sample.files, sample.pss_bytes) = (self.files, self.pss_bytes);
         sample.softirq_us = self.softirq.as_ref().and_then(Softirq::cpu_us);
         // The clock is read next to the CPU counters: their quotient is what counts.
         sample.at_us = now_us();
-        for (process, stat) in &processes {
-            add(&mut sample, process, stat);
-        }
+        let counted = |tree: &Tree| {
+            let mut sample = Sample::default();
+            tree.iter().for_each(|(process, stat)| add(&mut sample, process, stat));
+            sample
+        };
+        let counted = trees.iter().map(counted).collect();
         sample.monitor_cpu_us = cpu_of(ClockId::ThreadCPUTime);
-        sample
+        (sample, counted)
     }
 
-    fn processes(&mut self) -> Vec<(Process, Stat)> {
-        let Some(pid) = self.pid else { return Vec::new() };
+    fn processes(&mut self) -> Vec<Tree> {
         let begin = Instant::now();
-        if !self.tree_due.is_due(begin) {
+        if !self.trees_due.is_due(begin) {
             let of = |pid: &i32| {
                 let process = Process::new(*pid).ok()?;
                 let stat = process.stat().ok()?;
                 Some((process, stat))
             };
-            return self.tree.iter().filter_map(of).collect();
+            return self.trees.iter().map(|tree| tree.iter().filter_map(of).collect()).collect();
         }
-        let processes = tree(pid);
-        self.tree = processes.iter().map(|(process, _)| process.pid).collect();
-        self.tree_due.done(begin, Instant::now());
-        processes
+        // There is no process of this number.
+        let pids: Vec<u32> = self.pids.iter().map(|pid| pid.unwrap_or(u32::MAX)).collect();
+        let trees = trees(&pids);
+        let pids = |tree: &Tree| tree.iter().map(|(process, _)| process.pid).collect();
+        self.trees = trees.iter().map(pids).collect();
+        self.trees_due.done(begin, Instant::now());
+        trees
     }
 
-    fn seldom(&mut self, processes: &[(Process, Stat)]) {
+    fn seldom(&mut self, trees: &[Tree]) {
+        let processes = || trees.iter().flatten();
         let begin = Instant::now();
         if self.files_due.is_due(begin) {
-            self.files = processes.iter().filter_map(|(process, _)| open_files(process)).sum();
+            self.files = processes().filter_map(|(process, _)| open_files(process)).sum();
             self.files_due.done(begin, Instant::now());
         }
         let begin = Instant::now();
         if self.pss_due.as_ref().is_some_and(|due| due.is_due(begin)) {
-            self.pss_bytes = pss_of(processes);
+            self.pss_bytes = pss_of(processes());
             let end = Instant::now();
             let is_cheap = end - begin <= PSS_MAX;
             self.pss_due = self.pss_due.take().filter(|_| is_cheap);
@@ -213,22 +220,34 @@ impl Cpu {
     }
 }
 
-/// The process and all that descend from it, with what was just read of each.
+/// Processes, with what was just read of each.
+pub(super) type Tree = Vec<(Process, Stat)>;
+
+/// The process and all that descend from it.
 pub fn tree(pid: u32) -> Vec<(Process, Stat)> {
-    let root = i32::try_from(pid).unwrap_or(i32::MAX);
-    let Ok(all) = all_processes() else { return Vec::new() };
-    let mut rest: Vec<(Process, Stat)> = all
-        .filter_map(Result::ok)
-        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
-        .collect();
-    let mut found: Vec<(Process, Stat)> = Vec::new();
-    loop {
-        let is_ours = |(process, stat): &(Process, Stat)| {
-            process.pid == root || found.iter().any(|(found, _)| found.pid == stat.ppid)
-        };
-        let Some(at) = rest.iter().position(is_ours) else { return found };
-        found.push(rest.swap_remove(at));
+    trees(&[pid]).pop().unwrap_or_default()
+}
+
+/// The same of several processes, none of which descends from another.
+pub(super) fn trees(pids: &[u32]) -> Vec<Tree> {
+    if pids.is_empty() {
+        return Vec::new();
     }
+    let all = all_processes().into_iter().flatten().filter_map(Result::ok);
+    let mut rest: Tree =
+        all.filter_map(|process| process.stat().ok().map(|stat| (process, stat))).collect();
+    let take = |pid: &u32| {
+        let root = i32::try_from(*pid).unwrap_or(i32::MAX);
+        let mut found = Tree::new();
+        loop {
+            let is_ours = |(process, stat): &(Process, Stat)| {
+                process.pid == root || found.iter().any(|(found, _)| found.pid == stat.ppid)
+            };
+            let Some(at) = rest.iter().position(is_ours) else { return found };
+            found.push(rest.swap_remove(at));
+        }
+    };
+    pids.iter().map(take).collect()
 }
 
 /// Whether a process has ended or is about to: killed, exiting, or writing its memory to disk.
@@ -251,14 +270,14 @@ fn open_files(process: &Process) -> Option<u64> {
     }
 }
 
-pub(super) fn pss_of(processes: &[(Process, Stat)]) -> Option<u64> {
+pub(super) fn pss_of<'a>(processes: impl Iterator<Item = &'a (Process, Stat)>) -> Option<u64> {
     let of = |process: &Process| -> Option<u64> {
         let path = format!("/proc/{}/smaps_rollup", process.pid);
         let text = std::fs::read_to_string(path).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
         line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kb| kb * 1024)
     };
-    let sizes: Vec<u64> = processes.iter().filter_map(|(process, _)| of(process)).collect();
+    let sizes: Vec<u64> = processes.filter_map(|(process, _)| of(process)).collect();
     (!sizes.is_empty()).then(|| sizes.iter().sum())
 }
 
@@ -305,14 +324,15 @@ mod tests {
 
     #[test]
     fn a_look_at_ourselves_sees_files_threads_switches_and_memory() {
-        let mut looker = Looker::new(Some(std::process::id()), None);
+        let mut looker = Looker::new(vec![std::process::id()], None);
         let files: Vec<_> = (0..20).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
-        let sample = looker.look();
+        let (mut sample, trees) = looker.look();
+        trees.iter().for_each(|tree| sample.add(tree));
         assert!(sample.files >= files.len() as u64, "{sample:?}");
         assert!(sample.threads > 0 && sample.rss_bytes > 0 && sample.monitor_cpu_us > 0);
         assert!(sample.switches.is_none_or(|switches| switches > 0), "{sample:?}");
         assert!(sample.pss_bytes.is_none_or(|bytes| bytes <= sample.rss_bytes * 2));
-        assert_eq!(looker.look().files, sample.files, "not counted again so soon");
+        assert_eq!(looker.look().0.files, sample.files, "not counted again so soon");
     }
 
     #[test]

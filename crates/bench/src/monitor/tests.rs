@@ -91,7 +91,7 @@ fn a_monitor_without_a_process_sees_the_host() {
     let first = monitor.first(Duration::from_secs(10)).unwrap();
     assert!(first.host_used_bytes > 0 && first.cpu_us == 0 && first.rss_bytes == 0);
     assert!(!monitor.stop().is_empty());
-    assert!(pss(std::process::id()).is_none_or(|bytes| bytes > 0));
+    assert!(pss(&[std::process::id()]).is_none_or(|bytes| bytes > 0));
 }
 
 /// The kernel makes its ticks fit the whole, and lets neither part fall: after a start in user mode
@@ -153,11 +153,17 @@ fn scheduled_ns(pid: i32) -> u64 {
     text.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// A look with what all trees took.
+fn all((mut sample, trees): (Sample, Vec<Sample>)) -> Sample {
+    trees.iter().for_each(|tree| sample.add(tree));
+    sample
+}
+
 fn look_until(pid: u32, is_it: impl Fn(&Sample) -> bool) -> Sample {
-    let mut looker = Looker::new(Some(pid), None);
+    let mut looker = Looker::new(vec![pid], None);
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let sample = looker.look();
+        let sample = all(looker.look());
         if is_it(&sample) {
             return sample;
         }
@@ -185,8 +191,8 @@ fn a_tree_is_its_children_too_and_user_mode_is_not_the_kernels() {
     // What the scheduler says of each before and after a look bounds the look's.
     let pids: Vec<i32> = tree(root).iter().map(|(process, _)| process.pid).collect();
     let sum_us = || pids.iter().copied().map(scheduled_ns).sum::<u64>() / 1_000;
-    let mut looker = Looker::new(Some(root), None);
-    let mut bounded = || (sum_us(), looker.look(), sum_us());
+    let mut looker = Looker::new(vec![root], None);
+    let mut bounded = || (sum_us(), all(looker.look()), sum_us());
     let (from_us, first, first_us) = bounded();
     look_until(root, |now| now.cpu_us >= first.cpu_us + 200_000);
     let (last_us, last, to_us) = bounded();
@@ -209,7 +215,7 @@ fn cpu_of_a_child_that_ended_is_not_lost() {
     let root = Process::new(tree_of.0.id() as i32).unwrap().stat().unwrap();
     let ticks = (root.cutime + root.cstime).unsigned_abs();
     assert!(ticks > 1, "the child has burned: {root:?}");
-    let sample = Looker::new(Some(tree_of.0.id()), None).look();
+    let sample = all(Looker::new(vec![tree_of.0.id()], None).look());
     assert!(sample.cpu_us >= ticks * 1_000_000 / procfs::ticks_per_second(), "{sample:?}");
 }
 
@@ -262,8 +268,8 @@ fn the_figures_of_a_process_at_rest_are_those_of_the_kernel() {
     while !is_at_rest() {
         std::thread::yield_now();
     }
-    let (from_us, looker) = (now_us(), &mut Looker::new(Some(pid), None));
-    let sample = looker.look();
+    let (from_us, looker) = (now_us(), &mut Looker::new(vec![pid], None));
+    let sample = all(looker.look());
     assert!((from_us..=now_us()).contains(&sample.at_us), "{sample:?}");
     let number = |text: &str, at: usize| -> u64 {
         text.split_whitespace().nth(at).unwrap().parse().unwrap()
@@ -300,14 +306,14 @@ fn the_hosts_figures_are_those_of_the_kernel() {
         let ticks = crate::host::Files::here().ticks().unwrap();
         [ticks.busy, ticks.softirq, ticks.steal].map(|ticks| ticks * tick_us)
     };
-    let (before, sample, after) = (all(), Looker::new(None, None).look(), all());
+    let (before, sample, after) = (all(), Looker::new(Vec::new(), None).look().0, all());
     let host = sample.host;
     let seen = [host.busy_us, host.softirq_us, host.steal_us].map(Option::unwrap);
     for (at, us) in seen.iter().enumerate() {
         // A look a tick ahead of a sum over processors is none of ours.
         assert!((before[at]..=after[at] + tick_us).contains(us), "{before:?} {seen:?} {after:?}");
     }
-    let suite_us = || Looker::new(None, None).look().host.suite_us;
+    let suite_us = || Looker::new(Vec::new(), None).look().0.host.suite_us;
     let (one, two) = (suite_us(), suite_us());
     assert!(0 < one && one <= two, "{one} {two}");
 }

@@ -3,6 +3,7 @@
 use super::Stand;
 use super::runs::Use;
 use super::section::{Section, SectionRow};
+use crate::cluster;
 use crate::compare::{self, Comparison, Pair};
 use crate::faults;
 use crate::result::CourseResult;
@@ -18,7 +19,7 @@ pub(super) fn extras(stand: Option<&Stand>, uses: &[Use<'_>]) -> Vec<Section> {
         }],
         None => Vec::new(),
     };
-    comparison.into_iter().chain(steps(uses)).collect()
+    comparison.into_iter().chain(steps(uses)).chain(uses.iter().flat_map(clusters)).collect()
 }
 
 /// A table a use case; what they rest on stands above the first.
@@ -90,3 +91,46 @@ fn steps<'a>(uses: &'a [Use<'_>]) -> impl Iterator<Item = Section> + 'a {
     };
     uses.iter().filter_map(of_use)
 }
+
+/// Tables of a use case on several nodes: a row a node of each run, and a row for what became of
+/// sessions.
+fn clusters(of: &Use<'_>) -> Vec<Section> {
+    let clusters: Vec<_> = of
+        .runs
+        .iter()
+        .filter_map(|named| Some((&named.label, named.run.cluster.as_ref()?)))
+        .collect();
+    if clusters.is_empty() {
+        return Vec::new();
+    }
+    let row = |label: &String, [name, figures @ ..]: [String; 6]| SectionRow {
+        cells: [format!("{label}: {name}")].into_iter().chain(figures).collect(),
+        badge: None,
+    };
+    let section = |title: &str, first: &str, head: [&str; 6]| Section {
+        title: format!("{title}: {}", of.name),
+        head: [first].iter().chain(&head[1..]).map(|text| (*text).into()).collect(),
+        ..Section::default()
+    };
+    let mut nodes = section("Nodes", "broker: node", cluster::NODES_HEAD);
+    let mut sessions = section("Sessions and promises", "broker: session", cluster::SESSIONS_HEAD);
+    sessions.about.push(SESSIONS_ABOUT.into());
+    for (label, cluster) in clusters {
+        let told = cluster::sentences(cluster);
+        nodes.about.extend(told.iter().take(1).map(|text| format!("{label}: {text}.")));
+        sessions.about.extend(told.iter().skip(1).map(|text| format!("{label}: {text}.")));
+        nodes.rows.extend(cluster.nodes.iter().map(|of| row(label, cluster::node_row(of))));
+        sessions
+            .rows
+            .extend(cluster.sessions.iter().map(|of| row(label, cluster::sessions_row(of))));
+    }
+    let is_told = !sessions.rows.is_empty();
+    [nodes].into_iter().chain(is_told.then_some(sessions)).collect()
+}
+
+/// What the sessions' words mean.
+const SESSIONS_ABOUT: &str = "Subscribers by what became of their sessions. Connected: all the \
+    time. Resumed: the client came back and the broker had its session. New: the client came back \
+    and the broker had it no more. Clean: the client came back and wanted a new one. Away: the \
+    client did not come back. Shared: of a member of a shared group, to which deliveries are owed \
+    as a whole.";

@@ -35,11 +35,15 @@ pub struct CourseResult {
 /// One step, and what followed. Seconds; times of the step are from the begin of measure.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FaultResult {
-    /// As in the file: freeze, kill, delay, loss, half-open, slow-reader, cut, join, leave,
-    /// take-over.
+    /// As in the file: freeze, kill, restart, delay, loss, half-open, slow-reader, cut, join,
+    /// leave, take-over.
     pub name: String,
     /// The group it is about, if it is about one.
     pub group: Option<String>,
+    /// The node it was done to, from 1, if it was done to one alone. Then the times of recovery are
+    /// from its begin, as the other nodes are there all the time.
+    #[serde(default)]
+    pub node: Option<u32>,
     /// When it began.
     pub begin_s: f64,
     /// When it was undone: the broker went on, answered again, the way was clear.
@@ -64,6 +68,16 @@ pub struct FaultResult {
     pub clients_back: u64,
     /// Deliveries lost for good, of messages due from a second before it to the next.
     pub deliveries_lost: u64,
+}
+
+impl FaultResult {
+    /// Its name, and the node that it was done to.
+    pub fn title(&self) -> String {
+        match self.node {
+            Some(node) => format!("{} node {node}", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 impl CourseResult {
@@ -98,7 +112,8 @@ impl CourseResult {
             let left = self.taken_over_left_open;
             reasons.push(format!("{left} connections were taken over and never closed"));
         }
-        let failed = self.steps.iter().filter_map(|step| Some((&step.name, step.error.as_ref()?)));
+        let failed =
+            self.steps.iter().filter_map(|step| Some((step.title(), step.error.as_ref()?)));
         reasons.extend(failed.map(|(name, error)| format!("step {name}: {error}")));
         reasons
     }

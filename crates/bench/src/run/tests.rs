@@ -63,6 +63,7 @@ pub(crate) fn small() -> UseCase {
 /// A run of 25 s after 5 s of warm-up, heard by nobody.
 pub(crate) fn options(out: &Path) -> RunOptions {
     RunOptions {
+        nodes: None,
         scale: 1.0,
         measure_s: Some(25.0),
         warm_up_s: Some(5.0),
@@ -276,7 +277,7 @@ fn credentials_of_a_use_case_reach_the_plan() {
     let use_case = small();
     let scaled = usecase::scale(&use_case, 1.0, u64::MAX).unwrap();
     let how = options(folder.path());
-    let plan = plan_of(&scaled, null.address, &running, &how);
+    let plan = plan_of(&scaled, &[null.address], &running, &how);
     assert_eq!((plan.credentials, plan.target), (credentials, null.address));
     assert_eq!((plan.phases.measure_ms, plan.phases.warm_up_ms), (25_000, 5_000));
     assert_eq!(plan.shifts, None);

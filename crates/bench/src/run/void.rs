@@ -87,6 +87,7 @@ impl Void<'_> {
             generator: Generator::default(),
             series: Vec::new(),
             course: None,
+            cluster: None,
             memory_slope: None,
             silences: Vec::new(),
             marks: Vec::new(),

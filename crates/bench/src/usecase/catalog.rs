@@ -80,6 +80,13 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "fault-kill",
     "fault-network",
     "fault-half-open",
+    "cluster-p2p-1K-1K-1K-1K",
+    "cluster-fanout-2-1000-2-20K",
+    "cluster-sharedsub-1K-6-1K-1K",
+    "cluster-kill",
+    "cluster-freeze-3s",
+    "cluster-freeze-10s",
+    "cluster-rolling-restart",
 ];
 
 /// All of them, read.

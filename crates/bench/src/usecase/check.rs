@@ -103,6 +103,9 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         let text = format!("connect_timeout_s = {timeout} must be 1 to {CONNECT_TIMEOUT_S_MAX}");
         return fault(&["connect_timeout_s"], text);
     }
+    if let Some(nodes) = use_case.nodes.filter(|nodes| !(1..=NODES_MAX).contains(nodes)) {
+        return fault(&["nodes"], format!("nodes = {nodes} must be 1 to {NODES_MAX}"));
+    }
     if let Err((key, message)) = use_case.connection.check() {
         return fault(&["connection", key], message);
     }
@@ -120,6 +123,9 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+/// More than one host can start.
+const NODES_MAX: u32 = 64;
 
 /// More would take longer to make than a run lasts.
 const MADE_MAX: u32 = 100_000;
@@ -152,13 +158,21 @@ fn groups(use_case: &UseCase) -> Result<(), Fault> {
         return fault(&["group"], "there must be a [[group]] with clients above 0");
     }
     for (at, group) in groups.iter().enumerate() {
-        client_ids(group, &groups[..at])
+        node(group)
+            .and_then(|()| client_ids(group, &groups[..at]))
             .and_then(|()| subscriptions(group))
             .and_then(|()| group.publish.as_ref().map_or(Ok(()), publish))
             .map_err(|(place, message)| {
                 let whole = ["group".into(), at.to_string()].into_iter().chain(place).collect();
                 (whole, format!("group {:?}: {message}", group.name))
             })?;
+    }
+    Ok(())
+}
+
+fn node(group: &Group) -> Result<(), Fault> {
+    if group.node == 0 {
+        return fault(&["node"], "node = 0: nodes are counted from 1");
     }
     Ok(())
 }
@@ -230,7 +244,8 @@ fn needed(use_case: &UseCase) -> Vec<Need> {
     let subscribes = || groups.iter().flat_map(|group| &group.subscriptions);
     let is_kept = |group: &Group| !group.clean_start.unwrap_or(use_case.clean_start);
     let is_qos_2 = publishes().any(|p| p.qos == 2) || subscribes().any(|s| s.qos == 2);
-    let is_killed = use_case.step.iter().any(|step| step.fault == Some(super::Fault::Kill));
+    let is_killed =
+        use_case.step.iter().any(|step| step.fault.is_some_and(super::Fault::is_killing));
     let all = [
         (Need::Mqtt5, use_case.mqtt_version == ProtocolVersion::V5),
         (Need::SharedSubscriptions, subscribes().any(|s| s.filter.starts_with("$share/"))),

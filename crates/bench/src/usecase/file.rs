@@ -11,8 +11,8 @@ use weir_load::plan::{Publish, Subscription, Transport};
 
 /// The suite's three; `perf`, what else a broker's speed is judged by; `secure`, the same over TLS
 /// and WebSocket, with passwords and access rights; `beyond`, what brokers meet in the field;
-/// `storms`, much at once; `faults`, what goes wrong.
-pub(super) const SETS: [&str; 10] = [
+/// `storms`, much at once; `faults`, what goes wrong; `cluster`, several nodes.
+pub(super) const SETS: [&str; 11] = [
     "basic",
     "enterprise",
     "throughput",
@@ -23,6 +23,7 @@ pub(super) const SETS: [&str; 10] = [
     "storms",
     "soak",
     "faults",
+    "cluster",
 ];
 
 /// Why a use case cannot be used; one line that says where and what.
@@ -166,6 +167,8 @@ pub struct UseCase {
     pub needs: Vec<Need>,
     /// How the broker is configured where nobody says how, if it has this profile.
     pub profile: Option<Profile>,
+    /// How many nodes the broker has where nobody says how many; else one.
+    pub nodes: Option<u32>,
     /// How clients come back that lost their connections, at a step or by themselves.
     pub reconnect: Option<Reconnect>,
     /// What happens while measure lasts.
@@ -271,6 +274,9 @@ pub struct Group {
     pub clean_start: Option<bool>,
     /// Seconds its sessions outlive their connections (5.0).
     pub session_expiry_s: Option<u32>,
+    /// The node that its first client connects to, from 1; the others follow in turn.
+    #[serde(default = "once")]
+    pub node: u32,
     /// So many subscriptions of each kind, with `{j}` from 0.
     #[serde(default = "once")]
     pub filters_each: u32,

@@ -43,7 +43,7 @@ impl Times {
     }
 }
 
-/// The plan of a run against `target`.
+/// The plan of a run against `target`, which may have other nodes.
 pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> Plan {
     let use_case = scaled.use_case;
     let millis = |seconds: f64| (seconds * 1e3).round() as u64;
@@ -55,10 +55,12 @@ pub fn plan(scaled: &Scaled<'_>, target: SocketAddr, run: u16, times: Times) -> 
         publish: group.publish.clone(),
         clean_start: group.clean_start,
         session_expiry_s: group.session_expiry_s,
+        node: group.node - 1,
     });
     let clients = scaled.clients.iter().map(|&clients| u64::from(clients)).sum();
     Plan {
         target,
+        others: Vec::new(),
         version: use_case.mqtt_version,
         run,
         keep_alive_s: use_case.keep_alive_s,

@@ -145,7 +145,7 @@ fn every_name_of_a_step_and_a_need_is_read_and_in_the_schema() {
         let fault: Fault = serde_json::from_value(name.clone()).unwrap();
         assert_eq!(fault.name(), name);
     }
-    assert_eq!((needs.len(), faults.as_array().unwrap().len()), (7, 7));
+    assert_eq!((needs.len(), faults.as_array().unwrap().len()), (7, 8));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct Step {
     /// Which part of the group: its first clients.
     #[serde(default = "all")]
     pub share: f64,
+    /// Which node of the broker it is done to, from 1; all of them if it is not given.
+    pub node: Option<u32>,
     /// How long it lasts.
     #[serde(default, rename = "for")]
     pub lasts: Span,
@@ -45,6 +47,8 @@ pub enum Fault {
     Freeze,
     /// They are killed (SIGKILL) and the broker is started again after `for`.
     Kill,
+    /// It is ended as an operator would (SIGTERM), and started again `for` after that.
+    Restart,
     /// The way to the broker takes `delay_ms` longer.
     Delay,
     /// `loss_share` of what is sent has to be sent again by TCP.
@@ -75,6 +79,7 @@ impl Fault {
         match self {
             Self::Freeze => "freeze",
             Self::Kill => "kill",
+            Self::Restart => "restart",
             Self::Delay => "delay",
             Self::Loss => "loss",
             Self::HalfOpen => "half-open",
@@ -88,9 +93,14 @@ impl Fault {
         matches!(self, Self::Delay | Self::Loss | Self::HalfOpen)
     }
 
+    /// Whether the broker has to be started again after it.
+    pub const fn is_killing(self) -> bool {
+        matches!(self, Self::Kill | Self::Restart)
+    }
+
     /// Whether it is done to the broker's processes.
     pub const fn is_of_broker(self) -> bool {
-        matches!(self, Self::Freeze | Self::Kill)
+        matches!(self, Self::Freeze | Self::Kill | Self::Restart)
     }
 }
 
@@ -127,9 +137,10 @@ impl Step {
     /// Its begin and its end the first time, as one who watches is told: seconds from the begin of
     /// measure, and the words.
     pub(crate) fn moments(&self) -> impl Iterator<Item = (f64, String)> {
-        let name = match &self.group {
-            Some(group) => format!("{} ({group})", self.name()),
-            None => self.name().to_owned(),
+        let name = match (&self.group, self.node) {
+            (Some(group), _) => format!("{} ({group})", self.name()),
+            (None, Some(node)) => format!("{} (node {node})", self.name()),
+            (None, None) => self.name().to_owned(),
         };
         let end = (self.lasts.seconds > 0.0).then(|| (self.end_s(), format!("{name} is over")));
         [(self.at.seconds, name)].into_iter().chain(end)
@@ -158,6 +169,14 @@ impl Step {
                 "share",
                 format!("share = {} must be above 0 and at most 1", self.share),
             ));
+        }
+        if let Some(node) = self.node {
+            if node == 0 {
+                return text("node", "node = 0: nodes are counted from 1");
+            }
+            if !self.fault.is_some_and(|fault| fault.is_of_broker() || fault.is_of_network()) {
+                return text("node", "node is for faults of the broker and of the network");
+            }
         }
         if self.every.is_some_and(|every| every.seconds <= 0.0) {
             return text("every", "every must be above 0");
@@ -219,6 +238,9 @@ mod tests {
         assert_eq!(wrong("at = 5\nfault = 'cut'\ngroup = 'nobody'"), Some("group"));
         assert_eq!(wrong("at = 5\nfault = 'kill'\ngroup = 'publisher'"), Some("group"));
         assert_eq!(wrong("at = 5\nfault = 'cut'\nshare = 0.0"), Some("share"));
+        assert_eq!(wrong("at = 5\nfault = 'kill'\nnode = 2"), None);
+        assert_eq!(wrong("at = 5\nfault = 'kill'\nnode = 0"), Some("node"));
+        assert_eq!(wrong("at = 5\nfault = 'cut'\nnode = 1"), Some("node"));
         assert_eq!(wrong("at = 5\nfault = 'delay'\nfor = 1"), Some("at"));
         assert_eq!(wrong("at = 5\nfault = 'loss'\nfor = 1\nloss_share = 1.0"), Some("at"));
         assert!(toml::from_str::<Step>("at = '5 days'\nfault = 'cut'").is_err());

@@ -99,7 +99,7 @@ pub(crate) fn outcome() -> Outcome {
         access: None,
         warm_up: Messages::default(),
         measure: messages(1_000, 0),
-        traffic: Traffic { published: 1_000, received: 10_000, duplicated: 0 },
+        traffic: Traffic { published: 1_000, received: 10_000, ..Traffic::default() },
         latencies: Latencies::default(),
         intervals: Vec::new(),
         distributions: Vec::new(),

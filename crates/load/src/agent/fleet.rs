@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn who_is_no_agent_of_this_version_is_refused_with_what_it_said() {
         let other = refused(&[hello(PROTOCOL + 1)]);
-        let parts = ["agent 2 of 2 (", "is weir 1.2 and speaks version 7", "this one version 6"];
+        let parts = ["agent 2 of 2 (", "is weir 1.2 and speaks version 8", "this one version 7"];
         parts.iter().for_each(|part| assert!(other.contains(part), "{part}: {other}"));
         let garbage = refused(&["hallo".into()]);
         let text = "says what is not of the agents' protocol: \"hallo\"";

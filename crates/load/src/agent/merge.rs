@@ -100,6 +100,7 @@ fn add(outcome: &mut Outcome, report: &Report) -> Option<()> {
     outcome.traffic.published += of.traffic.published;
     outcome.traffic.received += of.traffic.received;
     outcome.traffic.duplicated += of.traffic.duplicated;
+    outcome.traffic.crossed += of.traffic.crossed;
     let (latencies, generator) = (&mut outcome.latencies, &mut outcome.generator);
     generator.cpu_user_us += of.cpu_user_us;
     generator.cpu_system_us += of.cpu_system_us;
@@ -267,7 +268,7 @@ mod tests {
             silences: vec![Silence { start_us: 1_500_000, length_us: 600_000 }],
             silences_unlisted: at,
             unclocked: 3,
-            traffic: Traffic { published: 1, received: 2, duplicated: 3 },
+            traffic: Traffic { published: 1, received: 2, duplicated: 3, crossed: 4 },
             counted: Counted { measure: received, ..Counted::default() },
         };
         Report {
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(generator.late_setup, setup, "the longest is the second's, on our clock");
         assert_eq!(generator.late_measure, Lateness { longest_at_us: 1_000_000, ..setup });
         assert_eq!((agents.len(), unclocked, access.is_some()), (2, 6, true));
-        assert_eq!(traffic, Traffic { published: 2, received: 4, duplicated: 6 });
+        assert_eq!(traffic, Traffic { published: 2, received: 4, duplicated: 6, crossed: 8 });
     }
 
     #[test]

@@ -5,7 +5,9 @@ use crate::audit::{Audit, Received};
 use crate::outcome::{Access, Altered, Connections, Operations};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
+use crate::rotation::Rotation;
 use crate::stamp::Stamp;
+use crate::steps::SessionKept;
 use weir_client::{Event, Sink};
 use weir_reactor::{Io, Token, now_us};
 use weir_wire::packet::Publish;
@@ -46,6 +48,10 @@ pub(crate) struct Slot {
     pub(crate) client: u32,
     /// Index within its group.
     pub(crate) index: u32,
+    /// Which node of the broker it is connected to, or tries.
+    pub(crate) rotation: Rotation,
+    /// The worst that has become of its session.
+    pub(crate) session: SessionKept,
     /// Its publisher, if it is one.
     pub(crate) publisher: Option<u32>,
     /// When the operation under way was begun.
@@ -168,8 +174,9 @@ impl Book {
             && let Some(stamp) = stamp
         {
             let publisher = &self.publishers[stamp.publisher as usize];
-            let &Slot { group, index, asked_us, subscribed_us, was_quiet, .. } =
+            let &Slot { group, index, asked_us, subscribed_us, was_quiet, rotation, .. } =
                 &self.slots[client as usize];
+            self.recorder.counts.crossed += u64::from(rotation.node() != publisher.node);
             let to = Listener { group, index, asked_us, subscribed_us, was_quiet };
             let altered = self.inspection.altered(publisher, to, stamp, publish);
             if altered != Altered::default() {
@@ -238,6 +245,10 @@ impl Book {
         slot.state = State::Accepted;
         slot.has_session = session_present;
         slot.is_subscribed &= session_present;
+        slot.rotation.arrive();
+        if let Some(publisher) = slot.publisher {
+            self.publishers[publisher as usize].node = slot.rotation.node();
+        }
         let latency_us = self.read_us.saturating_sub(slot.asked_us);
         self.live += 1;
         self.connections.connected += u64::from(slot.lost_us == 0);
@@ -282,6 +293,7 @@ impl Book {
             self.ready -= 1;
         }
         slot.state = State::Dropped;
+        slot.session = SessionKept::Away;
         self.live -= 1;
         self.recorder.counts.connect_failures += 1;
         let cause = match slot.disconnect {

@@ -47,7 +47,7 @@ impl Engine<'_> {
     pub(super) fn into_outcome(self) -> Outcome {
         let (generator, traffic) = (self.generator(), self.traffic());
         let (silences, silences_unlisted) = self.silences.found();
-        let handshakes = self.handshakes();
+        let (handshakes, sessions) = (self.handshakes(), self.sessions());
         let Self { book, ending, clock, runner, .. } = self;
         let end = match ending.end {
             // Told at the end, when all have been seen to go.
@@ -75,7 +75,7 @@ impl Engine<'_> {
             anomalies: books.anomalies,
             anomalies_unlisted: books.anomalies_unlisted,
             unclocked: 0,
-            course: runner.into_outcome(),
+            course: runner.into_outcome(sessions),
             agents: Vec::new(),
         }
     }

@@ -14,6 +14,10 @@ use weir_reactor::{Closed, Handler, Io, Token, now_us};
 use weir_wire::packet::{Connect, Will};
 use weir_wire::{Properties, PropertiesBuf, Property, QoS};
 
+/// How long a client that comes back waits for SUBACK at least: a broker of several nodes may not
+/// know for some time whether the one that it lost is gone.
+const BACK_US_MAX: u64 = 10_000_000;
+
 /// How long a session that is not to be clean outlives its connection in 5.0; 3.1.1 has no end.
 const SESSION_EXPIRY_S: u32 = 3_600;
 
@@ -54,7 +58,10 @@ impl Engine<'_> {
         slot.was_quiet = self.book.open == 0 && !slot.has_session;
         let group_at = slot.group;
         slot.subscriptions_open = group.subscriptions.len() as u16;
-        self.subscribing.push(now + u64::from(self.plan.connect.timeout_ms) * 1_000, client);
+        let is_back = self.book.slots[client as usize].lost_us > 0;
+        let timeout_us = u64::from(self.plan.connect.timeout_ms) * 1_000;
+        let timeout_us = if is_back { timeout_us.max(BACK_US_MAX) } else { timeout_us };
+        self.subscribing.push(now + timeout_us, client);
         self.book.subscriptions.asked += group.subscriptions.len() as u64;
         for subscription in &group.subscriptions {
             let asked = subscription.asked.as_ref().unwrap_or(&subscription.filter);

@@ -57,7 +57,7 @@ impl Engine<'_> {
         self.act(now, io);
         match self.clock.phase() {
             Phase::Connect => self.connect_due(now, io),
-            Phase::Subscribe => self.subscribe_due(now),
+            Phase::Subscribe => self.subscribe_due(now, io),
             Phase::WarmUp | Phase::Measure => {
                 let ends_us = self.clock.end_us();
                 if now >= ends_us {
@@ -144,7 +144,8 @@ impl Engine<'_> {
         slot.asked_us = now;
         slot.state = State::Connecting;
         slot.reached_us = 0;
-        match io.connect(self.transports.of(place), self.plan.target, source) {
+        let target = self.plan.node(slot.rotation.node());
+        match io.connect(self.transports.of(place), target, source) {
             Ok(token) => {
                 let deadline_us = now + u64::from(self.plan.connect.timeout_ms) * 1_000;
                 self.connecting.open.push(deadline_us, client);
@@ -170,10 +171,17 @@ impl Engine<'_> {
     }
 
     /// Forgets subscriptions that are answered, and gives up on those that take too long.
-    pub(super) fn expire_subscribes(&mut self, now: u64) {
+    pub(super) fn expire_subscribes(&mut self, now: u64, io: &mut Io) {
         let slots = &self.book.slots;
         self.subscribing.keep(|client| slots[client as usize].state == State::Subscribing);
         while let Some(client) = self.subscribing.take_late(now) {
+            if self.is_returning() && self.book.slots[client as usize].lost_us > 0 {
+                if let Some(token) = self.book.slots[client as usize].token {
+                    io.abort(token);
+                }
+                self.lose(client, "no SUBACK in time");
+                continue;
+            }
             let open = self.book.slots[client as usize].subscriptions_open;
             (0..open).for_each(|_| self.book.unsubscribed("no SUBACK in time"));
             self.book.slots[client as usize].subscriptions_open = 0;
@@ -182,8 +190,8 @@ impl Engine<'_> {
         }
     }
 
-    fn subscribe_due(&mut self, now: u64) {
-        self.expire_subscribes(now);
+    fn subscribe_due(&mut self, now: u64, io: &mut Io) {
+        self.expire_subscribes(now, io);
         if !self.subscribing.is_empty() {
             return;
         }

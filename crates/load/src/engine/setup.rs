@@ -18,8 +18,9 @@ use crate::payload::bytes_min;
 use crate::plan::{Credentials, Plan, ProtocolVersion, Publish, Transports};
 use crate::publisher::Publisher;
 use crate::recorder::Recorder;
+use crate::rotation::Rotation;
 use crate::schedule::{Stream, streams};
-use crate::steps::{Action, Cue};
+use crate::steps::{Action, Cue, SessionKept};
 use crate::template::expand;
 use crate::{LoadError, topic_error};
 use std::collections::BinaryHeap;
@@ -244,10 +245,12 @@ fn clients_of(
         for index in 0..group.clients {
             let is_here = plan.slice.has(group, client);
             let number = publishers.len() as u32;
+            let rotation = Rotation::new(index, group.node, plan.nodes());
             if let Some((schedule, Stream { publish, schedule: due, .. })) = stream {
                 let topic = Rc::clone(&topics[number as usize].1);
                 let (here, schedule) = (slots.len() as u32, schedule as u32);
-                let of = Publisher::new(here, topic, publish, schedule, (index, group.clients));
+                let mut of = Publisher::new(here, topic, publish, schedule, (index, group.clients));
+                of.node = rotation.node();
                 publishers.push(if is_here {
                     of
                 } else {
@@ -263,6 +266,8 @@ fn clients_of(
                     subscriptions_open: 0,
                     client,
                     index,
+                    rotation,
+                    session: SessionKept::Connected,
                     publisher: stream.is_some().then_some(number),
                     asked_us: 0,
                     reached_us: 0,

@@ -2,11 +2,11 @@
 //! by their own will, or because the broker went away.
 
 use super::Engine;
-use super::book::{ClientSink, State};
+use super::book::{ClientSink, Slot, State};
 use crate::outcome::AnomalyKind;
 use crate::plan::Plan;
 use crate::recorder::Counts;
-use crate::steps::{Action, ClientStep, Pulse, Returns, StepsOutcome};
+use crate::steps::{Action, ClientStep, Pulse, Returns, SessionKept, Sessions, StepsOutcome};
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use std::cmp::Reverse;
@@ -89,8 +89,8 @@ impl StepRunner {
         }
     }
 
-    pub(super) fn into_outcome(self) -> StepsOutcome {
-        StepsOutcome { returns: self.returns, pulse: self.pulse }
+    pub(super) fn into_outcome(self, sessions: Sessions) -> StepsOutcome {
+        StepsOutcome { returns: self.returns, pulse: self.pulse, sessions }
     }
 
     /// Whether this connection was one that its client has left behind.
@@ -209,6 +209,7 @@ impl Engine<'_> {
         };
         if slot.state == State::Connecting {
             *self.runner.returns.attempts_failed.entry(cause).or_default() += 1;
+            slot.rotation.fail();
         } else {
             self.book.ready -= u64::from(slot.state == State::Ready);
             self.book.live -= 1;
@@ -231,7 +232,7 @@ impl Engine<'_> {
     fn come_back(&mut self, now: u64, io: &mut Io) {
         if !self.clock.is_setting_up() {
             self.expire_connects(now, io);
-            self.expire_subscribes(now);
+            self.expire_subscribes(now, io);
         }
         for _ in 0..ACTIONS_PER_TURN_MAX {
             let Some(&Reverse((due_us, client))) = self.runner.returning.peek() else { break };
@@ -271,6 +272,13 @@ impl Engine<'_> {
             }
             return;
         }
+        let group = &self.plan.groups[usize::from(slot.group)];
+        let kept = match has_session {
+            true => SessionKept::Resumed,
+            false if group.clean_start.unwrap_or(self.plan.clean_start) => SessionKept::Clean,
+            false => SessionKept::New,
+        };
+        slot.session = slot.session.max(kept);
         let returns = &mut self.runner.returns;
         returns.returned += 1;
         returns.resumed += u64::from(has_session);
@@ -380,11 +388,32 @@ impl Engine<'_> {
         if !self.is_returning() {
             return 0;
         }
-        let is_away = |slot: &&super::book::Slot| {
+        let is_away = |slot: &&Slot| {
             let is_back = matches!(slot.state, State::Ready | State::Done | State::Failed);
             slot.lost_us > 0 && !is_back
         };
         self.book.slots.iter().filter(is_away).count() as u64
+    }
+
+    /// What has become of the subscribers' sessions, and of what was owed to them.
+    pub(super) fn sessions(&self) -> Sessions {
+        let mut sessions = Sessions::default();
+        let kept = |slot: &Slot| if slot.lost_us > 0 { SessionKept::Away } else { slot.session };
+        for slot in &self.book.slots {
+            let group = &self.plan.groups[usize::from(slot.group)];
+            if !group.subscriptions.is_empty() {
+                let kept = if group.is_shared() { SessionKept::Shared } else { kept(slot) };
+                sessions.entry(kept).or_default().clients += 1;
+            }
+        }
+        for (client, is_shared, of) in self.book.audit.troubles() {
+            let Some(slot) = self.book.slots.get(client as usize) else { continue };
+            let kept = if is_shared { SessionKept::Shared } else { kept(slot) };
+            let sum = sessions.entry(kept).or_default();
+            sum.lost += of.lost;
+            sum.duplicated += of.duplicated;
+        }
+        sessions
     }
 
     /// Whether nothing of the steps is under way any more: all are back, and the broker has closed

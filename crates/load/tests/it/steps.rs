@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
-use weir_load::outcome::{End, Outcome};
+use weir_load::outcome::{End, Outcome, Phase};
 use weir_load::plan::{Group, Payload, Phases, Plan, ProtocolVersion, Publish, Subscription};
 use weir_load::proxy::{Impairment, Proxy};
-use weir_load::steps::{Action, ClientStep, StepPlan};
+use weir_load::steps::{Action, ClientStep, OwedTo, SessionKept, Sessions, StepPlan};
 use weir_load::{Stop, null, run};
 
 /// A null broker on a thread.
@@ -88,6 +88,53 @@ fn publishers_that_are_cut_come_back_and_send_all_that_was_due() {
     assert_eq!((sum(|beat| beat.gone), sum(|beat| beat.back)), (5, 5));
     let gone = beats.iter().position(|beat| beat.gone > 0).unwrap();
     assert!(gone >= 50, "not before its time: beat {gone}");
+}
+
+/// Both nodes are the null broker under two names, so that it passes on from one to the other.
+#[test]
+fn deliveries_from_one_node_to_another_are_counted_as_such() {
+    for (node, of) in [(0, "none"), (1, "all")] {
+        let groups =
+            vec![subscribers("sub", 4, "t/{i}"), Group { node, ..publishers(4, publish(50.0)) }];
+        let null = Null::start();
+        let others = vec![null.target];
+        let outcome = null.run(&Plan { others, ..plan(groups, StepPlan::default()) });
+        let traffic = outcome.traffic;
+        let crossed = if node == 0 { 0 } else { traffic.received };
+        assert!(traffic.received > 0 && traffic.crossed == crossed, "{of}: {traffic:?}");
+        let all = OwedTo { clients: 4, ..OwedTo::default() };
+        assert_eq!(outcome.course.sessions, Sessions::from([(SessionKept::Connected, all)]));
+    }
+}
+
+#[test]
+fn clients_of_a_node_that_is_lost_come_back_at_another() {
+    let (lost, kept) = (Null::start(), Null::start());
+    let groups = vec![subscribers("sub", 6, "t/0"), publishers(2, publish(100.0))];
+    let plan = Plan {
+        target: lost.target,
+        others: vec![kept.target],
+        clean_start: false,
+        ..plan(groups, course(Vec::new()))
+    };
+    let outcome = run(&plan, &Stop::default(), &mut |interval| {
+        if interval.phase == Phase::Measure {
+            lost.stop.stop();
+        }
+    })
+    .unwrap();
+    kept.stop.stop();
+    assert_eq!(outcome.end, End::Completed);
+    let returns = &outcome.course.returns;
+    assert_eq!((returns.returned, returns.resumed, returns.away_at_end), (4, 0, 0));
+    // Its own node comes first.
+    assert!(returns.attempts_failed.values().sum::<u64>() >= 4, "{returns:?}");
+    let sessions = &outcome.course.sessions;
+    let clients = |kept: SessionKept| sessions.get(&kept).map(|of| of.clients);
+    assert_eq!(clients(SessionKept::Connected), Some(3));
+    assert_eq!(clients(SessionKept::New), Some(3));
+    let lost: u64 = sessions.values().map(|of| of.lost).sum();
+    assert_eq!(lost, outcome.measure.lost);
 }
 
 /// The null broker keeps no session: what was due for a subscriber while it was away is lost, and
@@ -173,7 +220,7 @@ fn half_open_connections_are_found_by_the_keep_alive() {
     plan.target = proxy.address();
     let mut died = false;
     let outcome = run(&plan, &Stop::default(), &mut |interval| {
-        let is_measure = interval.phase == weir_load::outcome::Phase::Measure;
+        let is_measure = interval.phase == Phase::Measure;
         if is_measure && !std::mem::replace(&mut died, true) {
             proxy.set(Impairment { is_dead: true, ..Impairment::default() });
             // Every connection there is dies; new ones live.

@@ -339,7 +339,7 @@ fn an_agent_ends_with_its_input() {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut hello = String::new();
     output.read_line(&mut hello).unwrap();
-    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":6"), "{hello}");
+    assert!(hello.contains("\"hello\"") && hello.contains("\"protocol\":7"), "{hello}");
     drop(child.stdin.take());
     let mut rest = String::new();
     output.read_to_string(&mut rest).unwrap();

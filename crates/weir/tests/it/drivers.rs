@@ -133,7 +133,7 @@ fn the_monitor_sees_a_broker() {
         let monitor = Monitor::start(running.pid, None, Duration::from_millis(10));
         let first = monitor.first(Duration::from_secs(10)).expect("a look");
         assert!(first.rss_bytes > 0 && first.threads > 0 && first.files > 3, "{name}: {first:?}");
-        assert!(running.pid.and_then(pss).is_some_and(|bytes| bytes > 0), "{name}");
+        assert!(pss(&running.pids()).is_some_and(|bytes| bytes > 0), "{name}");
         running.stop();
         monitor.stop();
     }

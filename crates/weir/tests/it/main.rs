@@ -18,6 +18,7 @@ mod api;
 mod auth_service;
 mod bans;
 mod bench;
+mod bench_nodes;
 mod bridges;
 mod broker_options;
 mod clients;

@@ -37,6 +37,12 @@ impl Again {
         }
     }
 
+    /// Of a program that nodes need; what it says goes to `NAME.log`.
+    pub(super) fn of_service(name: &str, command: Vec<String>, launch: &Launch<'_>) -> Self {
+        let log = launch.folder.join(format!("{name}.log"));
+        Self { command, log, environment: Vec::new(), ..Self::of(launch) }
+    }
+
     /// Starts a guard, and it the broker; what both say goes to `log`.
     pub(super) fn launch(&self, log: File) -> std::io::Result<Guarded> {
         let mut command = Guarded::command(&self.weir, self.stop_max);
@@ -82,6 +88,11 @@ impl Running {
         Ok(())
     }
 
+    /// Ends its processes as an operator would (SIGTERM), and waits until they are gone.
+    pub fn end(&mut self) {
+        drop(self.guarded.take());
+    }
+
     /// Kills its processes (SIGKILL) and waits until they are gone.
     pub fn kill(&mut self) {
         if let Some(guarded) = self.guarded.take() {
@@ -95,6 +106,15 @@ impl Running {
     /// # Errors
     /// As at its first start.
     pub fn start_again(&mut self) -> Result<(), DriverError> {
+        self.launch_again()?;
+        self.answer()
+    }
+
+    /// The same without waiting: of several nodes none may answer before others are there.
+    ///
+    /// # Errors
+    /// As at its first start.
+    pub(crate) fn launch_again(&mut self) -> Result<(), DriverError> {
         let broker = self.broker.name.clone();
         let system = |source| DriverError::System { broker: broker.clone(), source };
         let Some(again) = &self.again else {
@@ -104,6 +124,6 @@ impl Running {
         let guarded = again.launch(log).map_err(system)?;
         self.pid = Some(guarded.broker());
         self.guarded = Some(guarded);
-        self.answer()
+        Ok(())
     }
 }
