@@ -470,7 +470,8 @@ impl Shard {
             Ok(Packet::Unsubscribe(unsubscribe)) => {
                 self.on_unsubscribe(session, unsubscribe, now, sink)?;
             }
-            Ok(Packet::PingReq) => self.reply(conn, &weir_wire::packet::PINGRESP, now, sink),
+            // It says that the broker is there, whatever else waits for others.
+            Ok(Packet::PingReq) => sink.write(conn, &weir_wire::packet::PINGRESP),
             Ok(Packet::Disconnect(disconnect)) => {
                 self.on_disconnect(conn, disconnect, now, sink)?;
             }

@@ -42,7 +42,7 @@ impl Model {
                 check::answers::answered(self, conn, PacketKind::UnsubAck, packet_id);
             }
             Packet::PingResp => {
-                check::answers::answered(self, conn, PacketKind::PingResp, 0);
+                check::answers::ponged(self, conn);
             }
             Packet::Disconnect(_) => {}
             other => {

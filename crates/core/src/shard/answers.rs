@@ -207,8 +207,8 @@ impl Shard {
         }
     }
 
-    /// Nobody waits for an answer any more to what was asked of a client. What was claimed comes all
-    /// the same.
+    /// Nobody waits any more for an answer to what was asked of a client. What was claimed comes
+    /// all the same.
     pub(super) fn forget_question(&mut self, ticket: Ticket) {
         match self.answers.get_mut(ticket) {
             Some(Answer { conn, reply: Reply::Claim(_), .. }) => *conn = None,

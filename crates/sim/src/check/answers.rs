@@ -41,6 +41,15 @@ fn due(model: &mut Model, conn: ConnNo, kind: PacketKind, packet_id: u16) -> Opt
     }
 }
 
+/// PINGRESP stands behind no other answer.
+pub fn ponged(model: &mut Model, conn: ConnNo) {
+    let owed = &mut model.conns[conn.0].owed;
+    match owed.iter().position(|owed| owed.kind == PacketKind::PingResp) {
+        Some(at) => drop(owed.remove(at)),
+        None => model.fail(Checker::Answers, format!("connection {}: a PINGRESP too many", conn.0)),
+    }
+}
+
 /// PUBREL answers PUBREC, or is owed to a session that was resumed.
 pub fn pubrel(model: &mut Model, conn: ConnNo, packet_id: u16) {
     let session = model.conns[conn.0].session;
