@@ -109,8 +109,11 @@ pub struct Stats {
     pub retained: u64,
     /// Distinct conditions of content-filtered subscriptions now.
     pub conditions: u64,
-    /// Topic filters that this shard or another wants, now.
+    /// Topic filters that this shard's clients want, or members of a shared subscription anywhere,
+    /// now.
     pub filters: u64,
+    /// Topic filters that clients of other shards want, now: each once per shard.
+    pub interests: u64,
     /// Answers to clients that wait now, and pages of retained messages asked for.
     pub awaited: u64,
     /// Answers of another shard or of an authentication that came too late: whoever waited for them
@@ -188,6 +191,7 @@ impl Stats {
             retained,
             conditions,
             filters,
+            interests,
             awaited,
             answers_late,
             letters_late,

@@ -3,12 +3,17 @@
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::name::Name;
-use crate::routing::filters::{Filters, News};
+use crate::routing::deep::{DeepLevels, DeepShape};
+use crate::routing::filters::{Filters, News, is_wildcard};
 use crate::routing::group::Member;
+use crate::routing::interests::InterestsAt;
 use crate::routing::lists::FilterId;
+use crate::routing::segments::Key;
+use crate::routing::shape::{Shape, hash};
+use crate::shard_set::ShardSet;
 use crate::shares::Part;
+use std::ops::Range;
 use std::sync::Arc;
-use weir_wire::topic::TopicFilter;
 
 impl News {
     /// What another shard is told of what was gained. `packet_bytes_max` is what the member's
@@ -49,7 +54,7 @@ impl Filters {
         interest.into_iter().chain(members).collect()
     }
 
-    /// Nobody of the shards that are gone gets what the filter at a place finds.
+    /// No member of the shards that are gone gets what the filter at a place finds.
     pub(crate) fn forget_at(&mut self, at: usize) {
         let id = FilterId(at as u32);
         if self.filters.get(at).is_none_or(|filter| filter.cold.is_none()) {
@@ -65,16 +70,29 @@ impl Filters {
         self.drop_if_unused(id);
     }
 
+    /// What other shards want in the next segment is forgotten of those that are gone; nothing at the
+    /// end. Says how many entries that took a look at.
+    pub(crate) fn forget_interests_at(&mut self, at: &mut InterestsAt) -> Option<usize> {
+        self.interests.forget_at(at, &self.gone)
+    }
+
+    /// All has been forgotten of shards that were gone.
+    pub(crate) fn have_forgotten(&mut self, node: &Range<u16>) {
+        self.gone.remove_all(node);
+        if self.gone.is_empty() {
+            self.interests.tidy();
+        }
+    }
+
     /// The same for whoever is about to choose among the members of its groups.
     pub(crate) fn leave_gone(&mut self, id: FilterId) {
         let Self { filters, gone, .. } = self;
         if gone.is_empty() {
             return;
         }
-        filters[id.at()].change_cold(|cold| {
-            cold.shards.retain(|&shard| !gone.contains(shard));
+        if let Some(cold) = &mut filters[id.at()].cold {
             cold.groups.iter_mut().for_each(|(_, group)| group.leave_all(gone));
-        });
+        }
     }
 
     /// Another shard has a member of a shared subscription. If its condition is not to be had here,
@@ -128,18 +146,80 @@ impl Filters {
 
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
-        let id = self.id_or_insert(TopicFilter { group: None, filter }, Some(Origin::OTHER_SHARDS));
-        let shards = &mut self.filters[id.0 as usize].cold().shards;
-        if !shards.contains(&shard) {
-            shards.push(shard);
-        }
+        let (is_wildcard, key) = self.key(filter);
+        self.interests.add(filter, is_wildcard, key, shard);
     }
 
     /// Another shard has no subscription to `filter` any more.
     pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
-        let Some(id) = self.id(filter) else { return };
-        let entry = &mut self.filters[id.0 as usize];
-        entry.change_cold(|cold| cold.shards.retain(|&other| other != shard));
-        self.drop_if_unused(id);
+        let (is_wildcard, key) = self.key(filter);
+        let is_walked = !self.gone.is_empty();
+        self.interests.remove(filter, is_wildcard, (key, shard), is_walked);
+    }
+
+    /// Whether a filter has wildcards, and by what others know it of those that have its shape.
+    fn key(&self, filter: &str) -> (bool, Key) {
+        let is_wildcard = is_wildcard(filter);
+        let hash = if is_wildcard {
+            self.wildcards.hasher.hash_filter(filter)
+        } else {
+            hash(&self.hasher, filter.as_bytes())
+        };
+        (is_wildcard, Key::of(hash))
+    }
+
+    /// Whether another filter is wanted here that other shards cannot tell from this one.
+    pub(super) fn is_wanted_by_key(&self, id: FilterId) -> bool {
+        let text = &*self.get(id).text;
+        let is_wanted_too = |&other: &FilterId| {
+            let entry = self.get(other);
+            let has_same_key =
+                || self.key(&entry.text) == self.key(text) && has_same_shape(&entry.text, text);
+            other != id && entry.is_wanted_here() && has_same_key()
+        };
+        if is_wildcard(text) {
+            let hash = self.wildcards.hasher.hash_filter(text);
+            self.wildcards.table.iter_hash(hash).any(is_wanted_too)
+        } else {
+            self.by_text.iter_hash(hash(&self.hasher, text.as_bytes())).any(is_wanted_too)
+        }
+    }
+
+    /// As [`Filters::find`]; says as well which other shards have a filter that matches, or one
+    /// that is not told apart from it.
+    pub(crate) fn find_everywhere(&self, topic: &str, found: &mut Vec<FilterId>) -> ShardSet {
+        let Self { by_text, wildcards, interests, hasher, .. } = self;
+        let mut shards = ShardSet::default();
+        if !by_text.is_empty() || interests.has_exact() {
+            let hash = hash(hasher, topic.as_bytes());
+            found.extend(self.id_by_hash(hash, topic));
+            interests.find_exact(Key::of(hash), &mut shards);
+        }
+        if self.shapes() > 0 {
+            self.find_by_shapes(topic, found, &mut shards);
+        }
+        shards
+    }
+
+    /// Reads the levels of the topic once for what is wanted here and elsewhere.
+    fn find_by_shapes(&self, topic: &str, found: &mut Vec<FilterId>, shards: &mut ShardSet) {
+        let Self { wildcards, interests, .. } = self;
+        let text = |id: FilterId| &self.get(id).text;
+        let levels = wildcards.hasher.read(topic, wildcards.depth.max(interests.depth()));
+        wildcards.probe(topic, &levels, &text, found);
+        interests.probe(&wildcards.hasher, &levels, shards);
+        if wildcards.has_deep() || interests.has_deep() {
+            let Some(levels) = DeepLevels::read(&wildcards.hasher, topic) else { return };
+            wildcards.probe_deep(topic, &levels, &text, found);
+            interests.probe_deep(&wildcards.hasher, &levels, shards);
+        }
+    }
+}
+
+/// Whether two filters with wildcards have the same shape.
+fn has_same_shape(one: &str, other: &str) -> bool {
+    match (Shape::of(one), Shape::of(other)) {
+        (None, None) => DeepShape::of(one) == DeepShape::of(other),
+        (one, other) => one == other,
     }
 }

@@ -1,4 +1,4 @@
-//! Every filter that somebody subscribes to, with its subscribers, groups and shards.
+//! Every filter that somebody subscribes to here, with its subscribers, and all shared groups.
 
 use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
@@ -8,6 +8,7 @@ use crate::mail::GroupPick;
 use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
+use crate::routing::interests::Interests;
 use crate::routing::lists::{FilterId, Filtered, List, ListKey, SubscriptionRecord};
 use crate::routing::records::Records;
 use crate::routing::shape::hash;
@@ -57,15 +58,13 @@ pub(super) struct ColdFilter {
     pub(super) groups: Slab<Group>,
     /// A list for each condition and way to name it.
     pub(super) filtered: Slab<Filtered>,
-    /// Other shards with a subscription to it beside shared ones.
-    pub(super) shards: Vec<ShardId>,
     /// The round of letters that tells them of ours, until all have noted it.
     round: Option<u64>,
 }
 
 impl Filter {
     fn is_unused(&self) -> bool {
-        self.subscribers.is_empty() && !self.has_lists_beside() && self.shards().is_empty()
+        self.subscribers.is_empty() && !self.has_lists_beside()
     }
 
     /// Whether this shard has a subscription to it beside shared ones.
@@ -93,14 +92,6 @@ impl Filter {
         self.cold.iter().flat_map(|cold| &cold.groups).map(|(_, group)| group)
     }
 
-    pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
-        self.shards().contains(&shard)
-    }
-
-    fn shards(&self) -> &[ShardId] {
-        self.cold.as_ref().map_or(&[], |cold| &cold.shards)
-    }
-
     fn is_in_another_round(&self, round: u64) -> bool {
         let current = self.cold.as_ref().and_then(|cold| cold.round);
         current.is_some_and(|current| current != round)
@@ -115,7 +106,7 @@ impl Filter {
         let Some(cold) = &mut self.cold else { return };
         change(cold);
         let has_lists = !(cold.groups.is_empty() && cold.filtered.is_empty());
-        if !has_lists && cold.shards.is_empty() && cold.round.is_none() {
+        if !has_lists && cold.round.is_none() {
             self.cold = None;
         }
     }
@@ -153,9 +144,11 @@ pub(crate) struct Filters {
     pub(super) filters: Pages<Filter>,
     pub(crate) conditions: Conditions,
     /// Filters without wildcards, by their text.
-    by_text: HashTable<FilterId>,
+    pub(super) by_text: HashTable<FilterId>,
     pub(super) wildcards: Wildcards,
-    hasher: FixedState,
+    /// What other shards' clients want beside shared subscriptions.
+    pub(crate) interests: Interests,
+    pub(super) hasher: FixedState,
     /// There are other shards to tell.
     pub(super) has_others: bool,
     /// Shards that are gone, and whose traces have not all been found yet.
@@ -175,6 +168,7 @@ impl Filters {
             conditions: Conditions::new(seed),
             by_text: HashTable::new(),
             wildcards: Wildcards::new(seed),
+            interests: Interests::default(),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
             gone: ShardSet::default(),
@@ -276,7 +270,12 @@ impl Filters {
     }
 
     fn id_by_text(&self, text: &str) -> Option<FilterId> {
-        let hash = hash(&self.hasher, text.as_bytes());
+        self.id_by_hash(hash(&self.hasher, text.as_bytes()), text)
+    }
+
+    /// The same with the hash of the text.
+    #[inline]
+    pub(super) fn id_by_hash(&self, hash: u64, text: &str) -> Option<FilterId> {
         let same = |id: &FilterId| self.get(*id).text.as_bytes() == text.as_bytes();
         self.by_text.find(hash, same).copied()
     }
@@ -441,7 +440,10 @@ impl Filters {
             return None;
         }
         entry.change_cold(|cold| cold.round = None);
-        Some(News::Interest((*entry.text).into()))
+        if self.has_others && self.is_wanted_by_key(id) {
+            return None;
+        }
+        Some(News::Interest((*self.get(id).text).into()))
     }
 
     /// All shards have noted the interest of this round. An older round has not told them of a
@@ -474,7 +476,7 @@ impl Filters {
 
     /// How many probes a search takes for filters with wildcards.
     pub(crate) fn shapes(&self) -> usize {
-        self.wildcards.shapes()
+        self.wildcards.shapes() + self.interests.shapes()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -531,7 +533,7 @@ impl Filter {
     }
 }
 
-fn is_wildcard(filter: &str) -> bool {
+pub(super) fn is_wildcard(filter: &str) -> bool {
     filter.contains(['+', '#'])
 }
 

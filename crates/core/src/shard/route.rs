@@ -20,7 +20,12 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> bool {
-        self.matched.find(&self.filters, delivery.topic);
+        let is_alone = self.place.is_alone();
+        if is_alone {
+            self.matched.find(&self.filters, delivery.topic);
+        } else {
+            self.matched.find_everywhere(&self.filters, delivery.topic);
+        }
         self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
         self.deliver_to_subscribers(delivery, now, sink);
@@ -34,10 +39,10 @@ impl Shard {
                 self.deliver_to_chosen(delivery, now, sink);
             }
         }
-        if !self.place.is_alone() {
+        if !is_alone {
             self.mail_to_shards(true, delivery, sink);
         }
-        !self.matched.filters.is_empty()
+        !self.matched.filters.is_empty() || !is_alone && !self.matched.shards.is_empty()
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.
