@@ -158,7 +158,7 @@ impl Filters {
     }
 
     /// Whether a filter has wildcards, and by what others know it of those that have its shape.
-    fn key(&self, filter: &str) -> (bool, Key) {
+    pub(super) fn key(&self, filter: &str) -> (bool, Key) {
         let is_wildcard = is_wildcard(filter);
         let hash = if is_wildcard {
             self.wildcards.hasher.hash_filter(filter)
@@ -188,11 +188,12 @@ impl Filters {
     /// As [`Filters::find`]; says as well which other shards have a filter that matches, or one
     /// that is not told apart from it.
     pub(crate) fn find_everywhere(&self, topic: &str, found: &mut Vec<FilterId>) -> ShardSet {
-        let Self { by_text, wildcards, interests, hasher, .. } = self;
+        let Self { by_text, interests, hasher, .. } = self;
         let mut shards = ShardSet::default();
         if !by_text.is_empty() || interests.has_exact() {
             let hash = hash(hasher, topic.as_bytes());
-            found.extend(self.id_by_hash(hash, topic));
+            let same = |&id: &FilterId| self.get(id).text.as_bytes() == topic.as_bytes();
+            found.extend(by_text.find(hash, same));
             interests.find_exact(Key::of(hash), &mut shards);
         }
         if self.shapes() > 0 {

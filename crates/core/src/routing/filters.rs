@@ -150,7 +150,7 @@ pub(crate) struct Filters {
     pub(crate) interests: Interests,
     pub(super) hasher: FixedState,
     /// There are other shards to tell.
-    pub(super) has_others: bool,
+    pub(crate) has_others: bool,
     /// Shards that are gone, and whose traces have not all been found yet.
     pub(crate) gone: ShardSet,
     /// Rounds of letters so far, see [`Filters::subscribe`].
@@ -270,12 +270,7 @@ impl Filters {
     }
 
     fn id_by_text(&self, text: &str) -> Option<FilterId> {
-        self.id_by_hash(hash(&self.hasher, text.as_bytes()), text)
-    }
-
-    /// The same with the hash of the text.
-    #[inline]
-    pub(super) fn id_by_hash(&self, hash: u64, text: &str) -> Option<FilterId> {
+        let hash = hash(&self.hasher, text.as_bytes());
         let same = |id: &FilterId| self.get(*id).text.as_bytes() == text.as_bytes();
         self.by_text.find(hash, same).copied()
     }
@@ -540,6 +535,8 @@ pub(super) fn is_wildcard(filter: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::interests::InterestsAt;
+    use crate::routing::segments::Key;
     use crate::routing::shape::LEVELS_MAX;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -632,6 +629,110 @@ mod tests {
             prop_assert!(filters.by_text.is_empty(), "an entry is left");
             prop_assert!(filters.wildcards.is_empty(), "shapes or nodes are left");
         }
+    }
+
+    proptest! {
+        /// What other shards want comes and goes, nodes are lost, and nothing is left in the end.
+        #[test]
+        fn shards_are_found_as_a_naive_matcher_says(
+            steps in prop::collection::vec((1..5_u16, filter(), 0..8_u8), 1..80),
+            topics in prop::collection::vec(topic(), 1..20),
+            is_deep in any::<bool>(),
+        ) {
+            let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
+            let prefix = if is_deep { "l/".repeat(LEVELS_MAX - 1) } else { String::new() };
+            let mut model: BTreeSet<(u16, String)> = BTreeSet::new();
+            for (shard, text, step) in steps {
+                let text = format!("{prefix}{text}");
+                if TopicFilter::parse(&text).is_none() {
+                    continue;
+                }
+                match step {
+                    0 => {
+                        forget(&mut filters, shard, &mut model);
+                    }
+                    1..6 => {
+                        filters.add_shard(&text, ShardId(shard));
+                        model.insert((shard, text));
+                    }
+                    _ => {
+                        filters.remove_shard(&text, ShardId(shard));
+                        model.remove(&(shard, text));
+                    }
+                }
+                prop_assert_eq!(filters.interests.len(), model.len());
+            }
+            for topic in topics {
+                let topic = format!("{prefix}{topic}");
+                let shards = filters.find_everywhere(&topic, &mut Vec::new());
+                let is_match = |text: &str| {
+                    TopicFilter::parse(text).is_some_and(|filter| filter.matches(&topic))
+                };
+                let matching = model.iter().filter(|(_, text)| is_match(text));
+                let expected: BTreeSet<u16> = matching.map(|&(shard, _)| shard).collect();
+                let found: BTreeSet<u16> = shards.map(|shard| shard.0).collect();
+                prop_assert_eq!(found, expected, "{}", topic);
+            }
+            for (shard, text) in model {
+                filters.remove_shard(&text, ShardId(shard));
+            }
+            prop_assert_eq!((filters.interests.len(), filters.shapes()), (0, 0));
+        }
+    }
+
+    /// Loses a shard. Between two slices of what is to be forgotten, others want more and less.
+    fn forget(filters: &mut Filters, shard: u16, model: &mut BTreeSet<(u16, String)>) {
+        let node = shard..shard + 1;
+        filters.gone.extend(node.clone().map(ShardId));
+        model.retain(|&(other, _)| other != shard);
+        let (mut at, mut other) = (InterestsAt::default(), 9);
+        while filters.forget_interests_at(&mut at).is_some() {
+            other += 1;
+            filters.add_shard("b/+/b", ShardId(other));
+            filters.remove_shard("b/+/b", ShardId(other));
+            if let Some((shard, text)) = model.pop_last() {
+                filters.remove_shard(&text, ShardId(shard));
+            }
+        }
+        filters.have_forgotten(&node);
+    }
+
+    /// Of two filters that others cannot tell from each other, one stays wanted when the other is
+    /// not any more, and that is told when neither is.
+    #[test]
+    fn what_has_the_key_of_a_filter_that_is_wanted_stays_told() {
+        let mut filters = Filters::new(ShardId(0), 2, 7, SharePolicy::default());
+        for end in ["", "/+"] {
+            let pair = pair_of_one_key(&mut filters, end);
+            let mut records = Records::default();
+            for (session, text) in pair.iter().enumerate() {
+                let name: Name<'_> = TopicFilter::parse(text).unwrap().into();
+                let subscriber = Subscriber::new(
+                    SessionKey(session as u32),
+                    SubscriptionOptions::default(),
+                    None,
+                );
+                filters.subscribe(name, None, Who::default(), subscriber, 0, &mut records);
+            }
+            let mut gone = || {
+                let record = filters.take_record(&mut records, 0);
+                filters.unsubscribe(record).1
+            };
+            assert_eq!(gone(), None, "{pair:?}");
+            assert!(matches!(gone(), Some(News::Interest(_))), "{pair:?}");
+        }
+    }
+
+    /// Two texts whose keys are the same, which of so many some are.
+    fn pair_of_one_key(filters: &mut Filters, end: &str) -> [String; 2] {
+        let text = |at: u32| format!("key/{at}{end}");
+        let mut keys: Vec<(Key, u32)> = Vec::with_capacity(4_000_000);
+        for at in 0..4_000_000 {
+            keys.push((filters.key(&text(at)).1, at));
+        }
+        keys.sort_unstable();
+        let same = keys.windows(2).find(|pair| pair[0].0 == pair[1].0).expect("a pair of one key");
+        [text(same[0].1), text(same[1].1)]
     }
 
     /// So many that hashes begin alike.

@@ -42,10 +42,6 @@ impl Interests {
         self.len
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     pub(super) fn has_exact(&self) -> bool {
         !self.exact.is_empty()
     }

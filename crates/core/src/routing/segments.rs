@@ -12,7 +12,7 @@ use hashbrown::hash_table::Entry;
 
 /// Entries per segment: so many, with those by which segments differ, nearly fill the 2,048 places
 /// of a segment's table, of which 7 in 8 can be taken.
-const SEGMENT: usize = 1_600;
+const SEGMENT: usize = if cfg!(test) { 4 } else { 1_600 };
 
 /// Bits of a key.
 const KEY_BITS: u32 = 40;
@@ -25,7 +25,7 @@ const PLACE_BITS: u32 = 23;
 
 /// What is kept of a filter's hash: the bits by which a table of `hashbrown` with this hash finds
 /// it. So filters with the same key are at one place of every such table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u64);
 
 impl Key {
@@ -178,4 +178,77 @@ impl Segments {
 
 fn hash(wanted: &Wanted) -> u64 {
     wanted.key().hash()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use weir_chance::mix;
+
+    const SHARDS: u16 = 256;
+
+    #[test]
+    fn an_entry_takes_six_bytes_and_says_what_was_put_in() {
+        let (key, shard) = (Key::of(0xFEDC_BA98_7654_3210), ShardId(255));
+        let wanted = Wanted::new(key, shard);
+        assert_eq!((size_of::<Wanted>(), wanted.key(), wanted.shard()), (6, key, shard));
+        let bits = key.hash() ^ 0xFEDC_BA98_7654_3210;
+        assert_eq!((bits >> 57, bits << 31), (0, 0), "the bits that a table looks at");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_set_whose_shards_are_found_by_key(
+            steps in prop::collection::vec((0..20_u8, 0..60_u64, 0..SHARDS), 0..600),
+        ) {
+            let (mut set, mut model) = (Segments::default(), BTreeSet::new());
+            let key = |number| Key::of(mix(number));
+            for (step, number, shard) in steps {
+                let (entry, id) = ((number, shard), ShardId(shard));
+                match step {
+                    0 => {
+                        // While the segments are walked through, none is put back.
+                        let gone = ShardSet::of(shard.saturating_sub(40)..shard);
+                        model.retain(|&(_, shard)| !gone.contains(ShardId(shard)));
+                        let mut at = 0;
+                        while set.forget(at, &gone).is_some() {
+                            at += 1;
+                            if model.insert((at as u64, 255)) {
+                                prop_assert!(set.insert(key(at as u64), ShardId(255)));
+                            }
+                        }
+                    }
+                    1..12 => prop_assert_eq!(set.insert(key(number), id), model.insert(entry)),
+                    _ => {
+                        prop_assert_eq!(set.remove(key(number), id), model.remove(&entry));
+                        set.join();
+                    }
+                }
+                prop_assert_eq!(set.len, model.len());
+                let mut found = ShardSet::default();
+                set.find(key(number), &mut found);
+                let of_key = model.range((number, 0)..(number + 1, 0));
+                let expected: Vec<u16> = of_key.map(|&(_, shard)| shard).collect();
+                prop_assert_eq!(found.map(|shard| shard.0).collect::<Vec<_>>(), expected);
+            }
+            for (number, shard) in model {
+                prop_assert!(set.remove(key(number), ShardId(shard)));
+                set.join();
+            }
+            prop_assert!(set.is_empty() && set.segments.len() <= 2, "{:?}", set);
+        }
+    }
+
+    #[test]
+    fn segments_are_of_about_one_size() {
+        let mut set = Segments::default();
+        for number in 0..6_400 {
+            set.insert(Key::of(mix(number)), ShardId(1));
+        }
+        assert_eq!(set.segments.len(), 1_600);
+        let largest = set.segments.iter().map(HashTable::len).max();
+        assert!(largest < Some(8 * SEGMENT), "{largest:?}");
+    }
 }

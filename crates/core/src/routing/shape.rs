@@ -129,7 +129,7 @@ impl LevelHasher {
     }
 
     /// Reads the first levels of a topic, `depth` at most.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self, topic: &str, depth: usize) -> Levels {
         let mut levels = Levels {
             count: 0,

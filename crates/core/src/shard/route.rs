@@ -20,11 +20,10 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> bool {
-        let is_alone = self.place.is_alone();
-        if is_alone {
-            self.matched.find(&self.filters, delivery.topic);
-        } else {
+        if self.filters.has_others {
             self.matched.find_everywhere(&self.filters, delivery.topic);
+        } else {
+            self.matched.find(&self.filters, delivery.topic);
         }
         self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
@@ -39,10 +38,12 @@ impl Shard {
                 self.deliver_to_chosen(delivery, now, sink);
             }
         }
-        if !is_alone {
-            self.mail_to_shards(true, delivery, sink);
+        let is_matched = !self.matched.filters.is_empty();
+        if self.place.is_alone() {
+            return is_matched;
         }
-        !self.matched.filters.is_empty() || !is_alone && !self.matched.shards.is_empty()
+        self.mail_to_shards(true, delivery, sink);
+        is_matched || !self.matched.shards.is_empty()
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.
