@@ -2,6 +2,7 @@
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
+use std::sync::Mutex;
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
 use weir_wire::packet::{Connect, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, Properties, Version};
@@ -10,6 +11,9 @@ use weir_wire::{PacketId, Properties, Version};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CLIENTS: u32 = 100_000;
+
+/// Filters of other nodes' clients.
+const INTERESTS: u64 = 3_000_000;
 
 /// Takes what is written, and forgets it.
 struct Nowhere;
@@ -63,9 +67,43 @@ fn subscribe(shard: &mut Shard, version: Version, at: u32, now: Micros) {
     assert_eq!(shard.received(ConnKey(at), &bytes, now, &mut Nowhere), bytes.len());
 }
 
-/// One test, as the allocator counts for the whole process.
+/// The allocator counts for the whole process: one test at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn three_million_filters_of_other_nodes_take_24_mb_a_shard_and_are_forgotten() {
+    let _one = ONE.lock();
+    let begin = heap();
+    let mut shard = Shard::of_node(ShardId(0), 0..2, Limits::default(), 1);
+    let now = Micros(1_000_000);
+    shard.set_clustered(1);
+    shard.node_joined(2..4, now, &mut Nowhere);
+    for at in 0..INTERESTS {
+        // Two in five have wildcards, and a few are of both shards.
+        let end = ["state", "+", "alarm", "#", "info"][at as usize % 5];
+        let filter = format!("fleet/{}/truck/{at}/{end}", at % 100).into();
+        let from = ShardId(2 + at as u16 % 2);
+        shard.mail(from, Mail::Interest { filter, number: at + 1 }, now, &mut Nowhere);
+    }
+    let bytes = heap() - begin;
+    println!("{} bytes each", bytes as f64 / INTERESTS as f64);
+    assert!(bytes < 24_000_000, "{bytes} bytes");
+    assert_eq!(shard.stats().interests, INTERESTS);
+    shard.node_lost(2..4, now, &mut Nowhere);
+    let mut slices = 0;
+    while let Some(due) = shard.poll_timeout() {
+        shard.handle_timeout(due, &mut Nowhere);
+        slices += 1;
+    }
+    assert_eq!(shard.stats().interests, 0);
+    assert!(slices > 100, "in {slices} slices");
+    let left = heap() - begin;
+    assert!(left < 256 * 1024, "{left} bytes are left");
+}
+
 #[test]
 fn an_idle_client_costs_little_and_after_a_storm_the_memory_is_back() {
+    let _one = ONE.lock();
     for version in [Version::V311, Version::V5] {
         let mut shard = Shard::new(ShardId(0), 1, Limits::default(), 1);
         let begin = heap();

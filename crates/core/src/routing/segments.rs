@@ -1,30 +1,28 @@
-//! A set of filters as hashes, each with a shard that wants it, in six bytes of a table.
+//! A set of filters as hashes, each with a shard that wants it, in six bytes and little more.
 //!
-//! The table is divided into segments by linear hashing: when it grows, one segment gives half of
-//! what it has to a new one at the end, and when it shrinks, the last goes back to where it came
-//! from. So no input copies all of a table, and it can be walked through a segment at a time.
+//! It is divided into segments by linear hashing: when it grows, one segment gives half of what it
+//! has to a new one at the end, and when it shrinks, the last goes back to where it came from. So no
+//! input copies all of it, and it can be walked through a segment at a time. What is in a segment is
+//! in order, and as hashes are spread evenly, a hash says nearly where it is.
 
 use crate::keys::ShardId;
 use crate::shard_set::ShardSet;
-use crate::shrink;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
-/// Entries per segment: so many, with those by which segments differ, nearly fill the 2,048 places
-/// of a segment's table, of which 7 in 8 can be taken.
-const SEGMENT: usize = if cfg!(test) { 4 } else { 1_600 };
+/// Entries per segment.
+const SEGMENT: usize = if cfg!(test) { 4 } else { 64 };
+
+/// Entries that a segment has memory for beyond those it has.
+const SPARE: usize = 8;
 
 /// Bits of a key.
 const KEY_BITS: u32 = 40;
 
-/// Bits of a hash by which a table of `hashbrown` tells what is at a place: the highest.
+/// Bits of a hash by which a table of `hashbrown` tells what is at a place: the highest. The lowest
+/// say the place.
 const TAG_BITS: u32 = 7;
 
-/// Bits of a key that say the place in a segment. Those above say the segment.
-const PLACE_BITS: u32 = 23;
-
-/// What is kept of a filter's hash: the bits by which a table of `hashbrown` with this hash finds
-/// it. So filters with the same key are at one place of every such table.
+/// What is kept of a filter's hash: those bits of it that a table of `hashbrown` looks at. So such a
+/// table finds all filters of one key where it finds one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u64);
 
@@ -33,14 +31,9 @@ impl Key {
     pub(super) fn of(hash: u64) -> Self {
         Self(hash.rotate_left(TAG_BITS) & ((1 << KEY_BITS) - 1))
     }
-
-    #[inline]
-    fn hash(self) -> u64 {
-        self.0.rotate_right(TAG_BITS)
-    }
 }
 
-/// A key and a shard, which is in the lowest of the bytes.
+/// A key and a shard, as a number of six bytes whose lowest is the shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Wanted([u8; 6]);
 
@@ -76,7 +69,10 @@ impl std::fmt::Debug for Wanted {
 /// The set.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    segments: Vec<HashTable<Wanted>>,
+    segments: Vec<Vec<Wanted>>,
+    /// The bits that name a segment: one less than a power of two, which is not less than their
+    /// number.
+    mask: usize,
     len: usize,
 }
 
@@ -89,19 +85,30 @@ impl Segments {
     #[inline]
     pub(super) fn find(&self, key: Key, shards: &mut ShardSet) {
         let Some(segment) = self.segments.get(self.segment_of(key)) else { return };
-        let with_key = segment.iter_hash(key.hash()).filter(|wanted| wanted.key() == key);
-        with_key.for_each(|wanted| shards.insert(wanted.shard()));
+        let at = place(segment, Wanted::new(key, ShardId(0)));
+        for wanted in &segment[at..] {
+            if wanted.key() != key {
+                break;
+            }
+            shards.insert(wanted.shard());
+        }
     }
 
     /// Says whether that is new.
     pub(super) fn insert(&mut self, key: Key, shard: ShardId) -> bool {
         if self.segments.is_empty() {
-            self.segments.push(HashTable::new());
+            self.segments.push(Vec::new());
         }
-        let (at, wanted) = (self.segment_of(key), Wanted::new(key, shard));
-        let entry = self.segments[at].entry(key.hash(), |other| *other == wanted, hash);
-        let Entry::Vacant(vacant) = entry else { return false };
-        vacant.insert(wanted);
+        let (of, wanted) = (self.segment_of(key), Wanted::new(key, shard));
+        let segment = &mut self.segments[of];
+        let at = place(segment, wanted);
+        if segment.get(at) == Some(&wanted) {
+            return false;
+        }
+        if segment.len() == segment.capacity() {
+            segment.reserve_exact(SPARE);
+        }
+        segment.insert(at, wanted);
         self.len += 1;
         if self.len > self.segments.len() * SEGMENT {
             self.divide();
@@ -111,13 +118,14 @@ impl Segments {
 
     /// Says whether it was there.
     pub(super) fn remove(&mut self, key: Key, shard: ShardId) -> bool {
-        let (at, wanted) = (self.segment_of(key), Wanted::new(key, shard));
-        let Some(segment) = self.segments.get_mut(at) else { return false };
-        let Ok(entry) = segment.find_entry(key.hash(), |other| *other == wanted) else {
+        let (of, wanted) = (self.segment_of(key), Wanted::new(key, shard));
+        let Some(segment) = self.segments.get_mut(of) else { return false };
+        let at = place(segment, wanted);
+        if segment.get(at) != Some(&wanted) {
             return false;
-        };
-        entry.remove();
-        shrink::table(segment, hash);
+        }
+        segment.remove(at);
+        shrink(segment);
         self.len -= 1;
         true
     }
@@ -128,10 +136,8 @@ impl Segments {
         let segment = self.segments.get_mut(at)?;
         let had = segment.len();
         segment.retain(|wanted| !gone.contains(wanted.shard()));
+        shrink(segment);
         let went = had - segment.len();
-        if went > 0 {
-            shrink::table(segment, hash);
-        }
         self.len -= went;
         Some((had, went))
     }
@@ -142,42 +148,65 @@ impl Segments {
         if self.segments.len() == 1 || self.len >= self.segments.len() * SEGMENT / 4 {
             return;
         }
-        for wanted in self.segments.pop().into_iter().flatten() {
-            let key = wanted.key();
-            let at = self.segment_of(key);
-            self.segments[at].insert_unique(key.hash(), wanted, hash);
-        }
-        shrink::list(&mut self.segments);
+        let Some(last) = self.segments.pop() else { return };
+        let old = self.segments.len() & self.mask >> 1;
+        self.set_mask();
+        let segment = &mut self.segments[old];
+        segment.reserve_exact(last.len());
+        segment.extend(last);
+        segment.sort_unstable_by_key(|wanted| wanted.number());
+        crate::shrink::list(&mut self.segments);
     }
 
     /// One more segment takes what is its of another.
     fn divide(&mut self) {
         let new = self.segments.len();
-        self.segments.push(HashTable::new());
-        let old = new - (new + 1).next_power_of_two() / 2;
+        self.segments.push(Vec::new());
+        self.set_mask();
+        let old = new & self.mask >> 1;
         let mut segment = std::mem::take(&mut self.segments[old]);
-        let moves = |wanted: &mut Wanted| self.segment_of(wanted.key()) == new;
-        let moved: Vec<Wanted> = segment.extract_if(moves).collect();
-        segment.shrink_to_fit(hash);
+        let is_moved = |wanted: &mut Wanted| self.segment_of(wanted.key()) == new;
+        let mut moved: Vec<Wanted> = segment.extract_if(.., is_moved).collect();
+        shrink(&mut segment);
+        shrink(&mut moved);
         self.segments[old] = segment;
-        self.segments[new].reserve(moved.len(), hash);
-        for wanted in moved {
-            self.segments[new].insert_unique(hash(&wanted), wanted, hash);
-        }
+        self.segments[new] = moved;
     }
 
-    /// By the last bits of the key's part for this: one more where that segment is there by now.
+    fn set_mask(&mut self) {
+        self.mask = self.segments.len().next_power_of_two() - 1;
+    }
+
+    /// By the lowest bits of the key: one more where that segment is there by now.
     #[inline]
     fn segment_of(&self, Key(key): Key) -> usize {
-        let count = self.segments.len();
-        let mask = count.next_power_of_two() - 1;
-        let at = (key >> PLACE_BITS) as usize & mask;
-        if at < count { at } else { at & mask >> 1 }
+        let at = key as usize & self.mask;
+        if at < self.segments.len() { at } else { at & self.mask >> 1 }
     }
 }
 
-fn hash(wanted: &Wanted) -> u64 {
-    wanted.key().hash()
+/// Where an entry is in a segment, or would be: near the place that its highest bits say.
+#[inline]
+fn place(segment: &[Wanted], wanted: Wanted) -> usize {
+    let number = wanted.number();
+    let Key(key) = wanted.key();
+    let mut at = (key * segment.len() as u64 >> KEY_BITS) as usize;
+    while let Some(before) = at.checked_sub(1)
+        && segment[before].number() >= number
+    {
+        at = before;
+    }
+    while segment.get(at).is_some_and(|other| other.number() < number) {
+        at += 1;
+    }
+    at
+}
+
+/// Gives memory back that is not needed soon.
+fn shrink(segment: &mut Vec<Wanted>) {
+    if segment.capacity() >= segment.len() + 2 * SPARE {
+        segment.shrink_to(segment.len() + SPARE / 2);
+    }
 }
 
 #[cfg(test)]
@@ -194,8 +223,10 @@ mod tests {
         let (key, shard) = (Key::of(0xFEDC_BA98_7654_3210), ShardId(255));
         let wanted = Wanted::new(key, shard);
         assert_eq!((size_of::<Wanted>(), wanted.key(), wanted.shard()), (6, key, shard));
-        let bits = key.hash() ^ 0xFEDC_BA98_7654_3210;
-        assert_eq!((bits >> 57, bits << 31), (0, 0), "the bits that a table looks at");
+        let others = 0x01FF_FFFE_0000_0000;
+        assert_eq!(Key::of(0xFEDC_BA98_7654_3210 ^ others), key, "bits that no table looks at");
+        assert_ne!(Key::of(0xFEDC_BA98_7654_3210 ^ others << 1), key);
+        assert_ne!(Key::of(0xFEDC_BA98_7654_3210 ^ others >> 1), key);
     }
 
     proptest! {
@@ -248,7 +279,7 @@ mod tests {
             set.insert(Key::of(mix(number)), ShardId(1));
         }
         assert_eq!(set.segments.len(), 1_600);
-        let largest = set.segments.iter().map(HashTable::len).max();
+        let largest = set.segments.iter().map(Vec::len).max();
         assert!(largest < Some(8 * SEGMENT), "{largest:?}");
     }
 }
