@@ -71,7 +71,7 @@ fn subscribe(shard: &mut Shard, version: Version, at: u32, now: Micros) {
 static ONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn three_million_filters_of_other_nodes_take_24_mb_a_shard_and_are_forgotten() {
+fn three_million_filters_of_other_nodes_take_28_mb_a_shard_and_are_forgotten() {
     let _one = ONE.lock();
     let begin = heap();
     let mut shard = Shard::of_node(ShardId(0), 0..2, Limits::default(), 1);
@@ -87,12 +87,13 @@ fn three_million_filters_of_other_nodes_take_24_mb_a_shard_and_are_forgotten() {
     }
     let bytes = heap() - begin;
     println!("{} bytes each", bytes as f64 / INTERESTS as f64);
-    assert!(bytes < 24_000_000, "{bytes} bytes");
+    assert!(bytes < 28_000_000, "{bytes} bytes");
     assert_eq!(shard.stats().interests, INTERESTS);
     shard.node_lost(2..4, now, &mut Nowhere);
     let mut slices = 0;
     while let Some(due) = shard.poll_timeout() {
         shard.handle_timeout(due, &mut Nowhere);
+        assert!(shard.steps() < u64::from(Limits::default().input_steps_max) + 100);
         slices += 1;
     }
     assert_eq!(shard.stats().interests, 0);

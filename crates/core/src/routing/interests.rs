@@ -1,6 +1,6 @@
 //! What other shards' clients want: filters as hashes, so that a node can know those of all others.
 //!
-//! A filter is known by its shape and by 40 bits of its hash, which all shards of all nodes compute
+//! A filter is known by its shape and by 56 bits of its hash, which all shards of all nodes compute
 //! alike. What the hash of another topic falls together with costs a letter that nobody wants.
 //! What goes is exact: whoever tells that a filter is not wanted any more has looked whether
 //! another of its own has the same key, see [`super::filters::Filters`].

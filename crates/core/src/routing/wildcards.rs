@@ -234,9 +234,8 @@ impl Wildcards {
         text: &impl Fn(FilterId) -> &'a Text,
         found: &mut Vec<FilterId>,
     ) {
-        let is_it = |shape: Shape, id: FilterId| {
-            shape.is_of(text(id).as_bytes(), topic.as_bytes(), levels)
-        };
+        let is_it =
+            |shape: Shape, id: FilterId| shape.is_of(text(id).as_bytes(), topic.as_bytes(), levels);
         if let [Counted { shape, .. }] = self.probed[..] {
             if shape.may_match(levels) {
                 let hash = self.hasher.hash(shape, levels);

@@ -77,7 +77,10 @@ impl Shard {
         }
         self.answer_queries(now, sink);
         self.filters.gone.extend(node.clone().map(ShardId));
-        self.go_on_forgetting(Box::new(Forget { node, filter: 0, interests: InterestsAt::default() }), now);
+        self.go_on_forgetting(
+            Box::new(Forget { node, filter: 0, interests: InterestsAt::default() }),
+            now,
+        );
         self.settle(now, sink);
     }
 
