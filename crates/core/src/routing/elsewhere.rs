@@ -171,15 +171,17 @@ impl Filters {
     /// Whether another filter is wanted here that other shards cannot tell from this one.
     pub(super) fn is_wanted_by_key(&self, id: FilterId) -> bool {
         let text = &*self.get(id).text;
+        let key = self.key(text);
         let is_wanted_too = |&other: &FilterId| {
             let entry = self.get(other);
-            let has_same_key =
-                || self.key(&entry.text) == self.key(text) && has_same_shape(&entry.text, text);
+            let has_same_key = || self.key(&entry.text) == key;
             other != id && entry.is_wanted_here() && has_same_key()
         };
         if is_wildcard(text) {
             let hash = self.wildcards.hasher.hash_filter(text);
-            self.wildcards.table.iter_hash(hash).any(is_wanted_too)
+            let mut at_its_place = self.wildcards.table.iter_hash(hash);
+            at_its_place
+                .any(|&other| is_wanted_too(&other) && has_same_shape(&self.get(other).text, text))
         } else {
             self.by_text.iter_hash(hash(&self.hasher, text.as_bytes())).any(is_wanted_too)
         }
