@@ -187,21 +187,24 @@ impl Filters {
         }
     }
 
-    /// As [`Filters::find`]; says as well which other shards have a filter that matches, or one
+    /// As [`Filters::find`]; adds as well the other shards that have a filter which matches, or one
     /// that is not told apart from it.
-    pub(crate) fn find_everywhere(&self, topic: &str, found: &mut Vec<FilterId>) -> ShardSet {
+    pub(crate) fn find_everywhere(
+        &self,
+        topic: &str,
+        found: &mut Vec<FilterId>,
+        shards: &mut ShardSet,
+    ) {
         let Self { by_text, interests, hasher, .. } = self;
-        let mut shards = ShardSet::default();
         if !by_text.is_empty() || interests.has_exact() {
             let hash = hash(hasher, topic.as_bytes());
             let same = |&id: &FilterId| self.get(id).text.as_bytes() == topic.as_bytes();
             found.extend(by_text.find(hash, same));
-            interests.find_exact(Key::of(hash), &mut shards);
+            interests.find_exact(Key::of(hash), shards);
         }
         if self.shapes() > 0 {
-            self.find_by_shapes(topic, found, &mut shards);
+            self.find_by_shapes(topic, found, shards);
         }
-        shards
     }
 
     /// Reads the levels of the topic once for what is wanted here and elsewhere.

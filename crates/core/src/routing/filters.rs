@@ -664,7 +664,8 @@ mod tests {
             }
             for topic in topics {
                 let topic = format!("{prefix}{topic}");
-                let shards = filters.find_everywhere(&topic, &mut Vec::new());
+                let mut shards = ShardSet::default();
+                filters.find_everywhere(&topic, &mut Vec::new(), &mut shards);
                 let is_match = |text: &str| {
                     TopicFilter::parse(text).is_some_and(|filter| filter.matches(&topic))
                 };

@@ -21,7 +21,8 @@ impl Matched {
     /// Looks for the filters of a topic, and for other shards that want it.
     pub(crate) fn find_everywhere(&mut self, filters: &Filters, topic: &str) {
         self.filters.clear();
-        self.shards = filters.find_everywhere(topic, &mut self.filters);
+        self.shards = ShardSet::default();
+        filters.find_everywhere(topic, &mut self.filters, &mut self.shards);
     }
 
     /// Looks for the filters of a topic.
