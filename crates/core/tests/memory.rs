@@ -2,7 +2,6 @@
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
-use std::sync::Mutex;
 use weir_core::{ConnKey, Limits, Mail, Micros, Notice, Shard, ShardId, Sink};
 use weir_wire::packet::{Connect, SubscribeBuf, SubscriptionOptions};
 use weir_wire::{PacketId, Properties, Version};
@@ -67,12 +66,14 @@ fn subscribe(shard: &mut Shard, version: Version, at: u32, now: Micros) {
     assert_eq!(shard.received(ConnKey(at), &bytes, now, &mut Nowhere), bytes.len());
 }
 
-/// The allocator counts for the whole process: one test at a time.
-static ONE: Mutex<()> = Mutex::new(());
-
+/// One test, as the allocator counts for the whole process.
 #[test]
-fn three_million_filters_of_other_nodes_take_28_mb_a_shard_and_are_forgotten() {
-    let _one = ONE.lock();
+fn what_a_shard_holds_is_little_and_after_a_storm_the_memory_is_back() {
+    three_million_filters_of_other_nodes_take_28_mb_and_are_forgotten();
+    an_idle_client_costs_little_and_after_a_storm_the_memory_is_back();
+}
+
+fn three_million_filters_of_other_nodes_take_28_mb_and_are_forgotten() {
     let begin = heap();
     let mut shard = Shard::of_node(ShardId(0), 0..2, Limits::default(), 1);
     let now = Micros(1_000_000);
@@ -102,9 +103,7 @@ fn three_million_filters_of_other_nodes_take_28_mb_a_shard_and_are_forgotten() {
     assert!(left < 256 * 1024, "{left} bytes are left");
 }
 
-#[test]
 fn an_idle_client_costs_little_and_after_a_storm_the_memory_is_back() {
-    let _one = ONE.lock();
     for version in [Version::V311, Version::V5] {
         let mut shard = Shard::new(ShardId(0), 1, Limits::default(), 1);
         let begin = heap();

@@ -736,7 +736,7 @@ mod tests {
         keys.sort_unstable();
         let are_same = |pair: &&[(Key, u32)]| {
             let [(key, at), (other_key, other)] = pair[..] else { return false };
-            key == other_key && (end != "" || levels(at) != levels(other))
+            key == other_key && (!end.is_empty() || levels(at) != levels(other))
         };
         let same = keys.windows(2).find(are_same).expect("a pair of one key");
         [text(same[0].1), text(same[1].1)]

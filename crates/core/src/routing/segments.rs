@@ -40,7 +40,7 @@ struct Wanted(u64);
 impl Wanted {
     #[inline]
     fn new(Key(key): Key, ShardId(shard): ShardId) -> Self {
-        Self(key << u8::BITS | u64::from(shard as u8))
+        Self((key << u8::BITS) | u64::from(shard as u8))
     }
 
     #[inline]
@@ -137,7 +137,7 @@ impl Segments {
             return;
         }
         let Some(last) = self.segments.pop() else { return };
-        let old = self.segments.len() & self.mask >> 1;
+        let old = self.segments.len() & (self.mask >> 1);
         self.set_mask();
         let segment = &mut self.segments[old];
         segment.reserve_exact(last.len());
@@ -151,7 +151,7 @@ impl Segments {
         let new = self.segments.len();
         self.segments.push(Vec::new());
         self.set_mask();
-        let old = new & self.mask >> 1;
+        let old = new & (self.mask >> 1);
         let mut segment = std::mem::take(&mut self.segments[old]);
         let is_moved = |wanted: &mut Wanted| self.segment_of(wanted.key()) == new;
         let mut moved: Vec<Wanted> = segment.extract_if(.., is_moved).collect();
@@ -169,14 +169,14 @@ impl Segments {
     #[inline]
     fn segment_of(&self, Key(key): Key) -> usize {
         let at = key as usize & self.mask;
-        if at < self.segments.len() { at } else { at & self.mask >> 1 }
+        if at < self.segments.len() { at } else { at & (self.mask >> 1) }
     }
 }
 
 /// Where an entry is in a segment, or would be: near the place that its highest bits say.
 #[inline]
 fn place(segment: &[Wanted], wanted: Wanted) -> usize {
-    let near = ((wanted.0 >> 32) * segment.len() as u64 >> 32) as usize;
+    let near = (((wanted.0 >> 32) * segment.len() as u64) >> 32) as usize;
     let before = segment[..near].iter().rev().take_while(|&&other| other >= wanted);
     let at = near - before.count();
     at + segment[at..].iter().take_while(|&&other| other < wanted).count()
