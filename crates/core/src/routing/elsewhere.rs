@@ -4,12 +4,12 @@ use crate::keys::{Origin, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::name::Name;
 use crate::routing::deep::{DeepLevels, DeepShape};
-use crate::routing::filters::{Filters, News, is_wildcard};
+use crate::routing::filters::{Filters, News};
 use crate::routing::group::Member;
 use crate::routing::interests::InterestsAt;
 use crate::routing::lists::FilterId;
 use crate::routing::segments::Key;
-use crate::routing::shape::{Shape, hash};
+use crate::routing::shape::{Shape, hash, is_wildcard};
 use crate::shard_set::ShardSet;
 use crate::shares::Part;
 use std::ops::Range;
@@ -70,8 +70,8 @@ impl Filters {
         self.drop_if_unused(id);
     }
 
-    /// What other shards want in the next segment is forgotten of those that are gone; nothing at the
-    /// end. Says how many entries that took a look at.
+    /// Forgets what shards that are gone want, in the next piece of all that others want. Says how
+    /// many entries it looked at; nothing at the end.
     pub(crate) fn forget_interests_at(&mut self, at: &mut InterestsAt) -> Option<usize> {
         self.interests.forget_at(at, &self.gone)
     }
@@ -84,7 +84,7 @@ impl Filters {
         }
     }
 
-    /// The same for whoever is about to choose among the members of its groups.
+    /// As [`Filters::forget_at`], for whoever is about to choose among the members of its groups.
     pub(crate) fn leave_gone(&mut self, id: FilterId) {
         let Self { filters, gone, .. } = self;
         if gone.is_empty() {
@@ -146,44 +146,40 @@ impl Filters {
 
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
-        let (is_wildcard, key) = self.key(filter);
-        self.interests.add(filter, is_wildcard, key, shard);
+        let key = Key::of(self.hash_of(filter));
+        self.interests.add(filter, key, shard);
     }
 
     /// Another shard has no subscription to `filter` any more.
     pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
-        let (is_wildcard, key) = self.key(filter);
+        let key = Key::of(self.hash_of(filter));
         let is_walked = !self.gone.is_empty();
-        self.interests.remove(filter, is_wildcard, (key, shard), is_walked);
+        self.interests.remove(filter, (key, shard), is_walked);
     }
 
-    /// Whether a filter has wildcards, and by what others know it of those that have its shape.
-    pub(super) fn key(&self, filter: &str) -> (bool, Key) {
-        let is_wildcard = is_wildcard(filter);
-        let hash = if is_wildcard {
+    /// The hash by which a filter is found among those with wildcards, or those without.
+    pub(super) fn hash_of(&self, filter: &str) -> u64 {
+        if is_wildcard(filter) {
             self.wildcards.hasher.hash_filter(filter)
         } else {
             hash(&self.hasher, filter.as_bytes())
-        };
-        (is_wildcard, Key::of(hash))
+        }
     }
 
     /// Whether another filter is wanted here that other shards cannot tell from this one.
     pub(super) fn is_wanted_by_key(&self, id: FilterId) -> bool {
         let text = &*self.get(id).text;
-        let key = self.key(text);
-        let is_wanted_too = |&other: &FilterId| {
+        let hash = self.hash_of(text);
+        let has_same_key = |other: &str| Key::of(self.hash_of(other)) == Key::of(hash);
+        let is_wanted_too = |&&other: &&FilterId| {
             let entry = self.get(other);
-            let has_same_key = || self.key(&entry.text) == key;
-            other != id && entry.is_wanted_here() && has_same_key()
+            other != id && entry.is_wanted_here() && has_same_key(&entry.text)
         };
         if is_wildcard(text) {
-            let hash = self.wildcards.hasher.hash_filter(text);
-            let mut at_its_place = self.wildcards.table.iter_hash(hash);
-            at_its_place
-                .any(|&other| is_wanted_too(&other) && has_same_shape(&self.get(other).text, text))
+            let mut others = self.wildcards.table.iter_hash(hash).filter(is_wanted_too);
+            others.any(|&other| has_same_shape(&self.get(other).text, text))
         } else {
-            self.by_text.iter_hash(hash(&self.hasher, text.as_bytes())).any(is_wanted_too)
+            self.by_text.iter_hash(hash).any(|other| is_wanted_too(&other))
         }
     }
 

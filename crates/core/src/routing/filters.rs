@@ -11,7 +11,7 @@ use crate::routing::group::{Group, Member, Picked};
 use crate::routing::interests::Interests;
 use crate::routing::lists::{FilterId, Filtered, List, ListKey, SubscriptionRecord};
 use crate::routing::records::Records;
-use crate::routing::shape::hash;
+use crate::routing::shape::{hash, is_wildcard};
 use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
 use crate::shard_set::ShardSet;
@@ -528,10 +528,6 @@ impl Filter {
     }
 }
 
-pub(super) fn is_wildcard(filter: &str) -> bool {
-    filter.contains(['+', '#'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -731,7 +727,7 @@ mod tests {
         let text = |at: u32| format!("{}{at}{end}", "key/".repeat(levels(at) as usize));
         let mut keys: Vec<(Key, u32)> = Vec::with_capacity(1_000_000);
         for at in 0..1_000_000 {
-            keys.push((filters.key(&text(at)).1, at));
+            keys.push((Key::of(filters.hash_of(&text(at))), at));
         }
         keys.sort_unstable();
         let are_same = |pair: &&[(Key, u32)]| {

@@ -1,18 +1,18 @@
 //! What other shards' clients want: filters as hashes, so that a node can know those of all others.
 //!
-//! A filter is known by its shape and by 56 bits of its hash, which all shards of all nodes compute
-//! alike. What the hash of another topic falls together with costs a letter that nobody wants.
-//! What goes is exact: whoever tells that a filter is not wanted any more has looked whether
-//! another of its own has the same key, see [`super::filters::Filters`].
+//! A filter is known by its shape and a key, 56 bits of its hash, which all shards of all nodes
+//! compute alike. A topic that has the key of a filter by chance costs a letter that nobody wants.
+//! Of two filters of one key, a shard does not say that one is not wanted any more while the other
+//! is: so what is found is never too little.
 
 use super::deep::{DeepLevels, DeepShape};
 use super::segments::{Key, Segments};
-use super::shape::{LevelHasher, Levels, Shape};
+use super::shape::{LevelHasher, Levels, Shape, is_wildcard};
 use crate::keys::ShardId;
 use crate::shard_set::ShardSet;
 
-/// What one takes on average, where a table has just grown.
-pub(crate) const INTEREST_BYTES: usize = 16;
+/// What one takes, with its part of what is around it.
+pub(crate) const INTEREST_BYTES: usize = 10;
 
 /// Filters of other shards' clients. Those of each shape stand apart: a shape is there while a
 /// filter has it.
@@ -90,21 +90,15 @@ impl Interests {
     }
 
     /// A shard wants a filter, and may have said so before.
-    pub(super) fn add(&mut self, filter: &str, is_wildcard: bool, key: Key, shard: ShardId) {
-        let is_new = self.of_shape(filter, is_wildcard).insert(key, shard);
+    pub(super) fn add(&mut self, filter: &str, key: Key, shard: ShardId) {
+        let is_new = self.of_shape(filter).insert(key, shard);
         self.len += usize::from(is_new);
     }
 
     /// A shard does not want it any more. What is empty by then stays until [`Interests::tidy`] if
     /// a walk through all goes on.
-    pub(super) fn remove(
-        &mut self,
-        filter: &str,
-        is_wildcard: bool,
-        (key, shard): (Key, ShardId),
-        is_walked: bool,
-    ) {
-        let segments = self.of_shape(filter, is_wildcard);
+    pub(super) fn remove(&mut self, filter: &str, (key, shard): (Key, ShardId), is_walked: bool) {
+        let segments = self.of_shape(filter);
         let was_there = segments.remove(key, shard);
         if !is_walked {
             segments.join();
@@ -152,8 +146,8 @@ impl Interests {
     }
 
     /// Those of the shape of a filter.
-    fn of_shape(&mut self, filter: &str, is_wildcard: bool) -> &mut Segments {
-        if !is_wildcard {
+    fn of_shape(&mut self, filter: &str) -> &mut Segments {
+        if !is_wildcard(filter) {
             return &mut self.exact;
         }
         match Shape::of(filter) {

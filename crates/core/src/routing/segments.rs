@@ -1,9 +1,9 @@
 //! A set of filters as hashes, each with a shard that wants it, in eight bytes and little more.
 //!
 //! It is divided into segments by linear hashing: when it grows, one segment gives half of what it
-//! has to a new one at the end, and when it shrinks, the last goes back to where it came from. So no
-//! input copies all of it, and it can be walked through a segment at a time. What is in a segment is
-//! in order, and as hashes are spread evenly, a hash says nearly where it is.
+//! has to a new one at the end, and when it shrinks, the last goes back to where it came from. So
+//! no input copies all of it, and it can be walked through a segment at a time. What is in a
+//! segment is in order, and as hashes are spread evenly, a hash says nearly where it is.
 
 use crate::keys::ShardId;
 use crate::shard_set::ShardSet;
@@ -21,8 +21,8 @@ const KEY: u64 = if cfg!(test) { 0x00FF_FF00_000F_FFFF } else { u64::MAX >> u8::
 /// say the place.
 const TAG_BITS: u32 = 7;
 
-/// What is kept of a filter's hash: those bits of it that a table of `hashbrown` looks at. So such a
-/// table finds all filters of one key where it finds one of them.
+/// What is kept of a filter's hash: those bits of it that a table of `hashbrown` looks at. So such
+/// a table finds all filters of one key where it finds one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u64);
 

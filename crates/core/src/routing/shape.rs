@@ -208,6 +208,11 @@ impl LevelHasher {
     }
 }
 
+/// Whether a filter has wildcards.
+pub(super) fn is_wildcard(filter: &str) -> bool {
+    filter.contains(['+', '#'])
+}
+
 /// Hashes bytes that nothing follows: no length is mixed in beside the hasher's own.
 #[inline]
 pub(crate) fn hash(hasher: &FixedState, bytes: &[u8]) -> u64 {

@@ -11,7 +11,7 @@ use crate::routing::brought::Brought;
 use crate::routing::deep::{DeepLevels, DeepShape};
 use crate::routing::lists::FilterId;
 use crate::routing::records::ShapeKey;
-use crate::routing::shape::{LevelHasher, Levels, Shape};
+use crate::routing::shape::{LevelHasher, Levels, Shape, is_wildcard};
 use crate::text::Text;
 use hashbrown::HashTable;
 use weir_chance::mix;
@@ -62,7 +62,7 @@ impl Wildcards {
 
     /// What a filter adds to the shapes of its session.
     pub(super) fn shape_key(&self, filter: &str, group: Option<&str>) -> ShapeKey {
-        let is_wildcard = filter.contains(['+', '#']);
+        let is_wildcard = is_wildcard(filter);
         if group.is_none() && !is_wildcard {
             return None;
         }
