@@ -9,10 +9,10 @@ use crate::keys::ShardId;
 use crate::shard_set::ShardSet;
 
 /// Entries per segment.
-const SEGMENT: usize = if cfg!(test) { 4 } else { 64 };
+const SEGMENT: usize = if cfg!(test) { 4 } else { 80 };
 
 /// Entries that a segment has memory for beyond those it has.
-const SPARE: usize = 8;
+const SPARE: usize = 4;
 
 /// The bits of a key. In tests fewer, so that there are filters that have the same.
 const KEY: u64 = if cfg!(test) { 0x00FF_FF00_000F_FFFF } else { u64::MAX >> u8::BITS };
