@@ -252,7 +252,8 @@ impl Memory {
 
     /// The memory of clients who left goes back to the system, and not for each of them.
     fn watch_leaving(&mut self, now: Micros, stats: &Stats) {
-        let held = stats.connections + stats.sessions + stats.retained + stats.filters;
+        let clients = stats.connections + stats.sessions;
+        let held = clients + stats.retained + stats.filters + stats.interests;
         self.held_max = self.held_max.max(held);
         let have_left = held <= self.held_max / 2 && self.held_max >= LEAVING_MIN;
         if have_left && self.ceiling.trim(now) {

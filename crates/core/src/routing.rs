@@ -6,15 +6,18 @@ mod elsewhere;
 mod filtered;
 mod filters;
 mod group;
+mod interests;
 mod lists;
 mod matched;
 mod records;
+mod segments;
 mod shape;
 mod weigh;
 mod wildcards;
 
 pub(crate) use filters::{Filters, News, Picks, Subscribed, Who};
 pub(crate) use group::{HOPS_MAX, Picked};
+pub(crate) use interests::{INTEREST_BYTES, InterestsAt};
 pub(crate) use lists::{FilterId, SubscriptionRecord};
 pub(crate) use matched::Matched;
 pub(crate) use records::{NONE as NO_RECORDS, Records};

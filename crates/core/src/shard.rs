@@ -65,7 +65,7 @@ use crate::paging::Paging;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
 use crate::retained::Retained;
-use crate::routing::{Filters, Matched, Picks};
+use crate::routing::{Filters, INTEREST_BYTES, Matched, Picks};
 use crate::rules::RuleSet;
 use crate::session::Attachment;
 use crate::settings::Settings;
@@ -187,6 +187,7 @@ impl Shard {
             condition_checks: self.filters.conditions.checks(),
             conditions_left_out: self.filters.conditions.left_out_count(),
             filters: self.filters.len() as u64,
+            interests: self.filters.interests.len() as u64,
             records_logged: self.log.records(),
             log_waits: self.log.waits() as u64,
             awaited: (self.answers.len() + self.retained.awaited()) as u64,
@@ -328,7 +329,7 @@ impl Shard {
     fn handle_mail(&mut self, from: ShardId, mail: Mail, now: Micros, sink: &mut impl Sink) {
         match mail {
             Mail::Interest { filter, number } => {
-                self.keeps(filter.len(), sink);
+                self.keeps(INTEREST_BYTES, sink);
                 self.filters.add_shard(&filter, from);
                 self.note_subscribed(from, number, now);
             }

@@ -40,6 +40,12 @@ impl ShardSet {
         shards.clone().for_each(|shard| self.remove(ShardId(shard)));
     }
 
+    /// Those that are in both.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word &= other);
+        self
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -82,6 +88,7 @@ mod tests {
         assert!(set.contains(ShardId(63)) && !set.contains(ShardId(64)));
         assert!(!set.contains(ShardId(256)) && !set.is_empty());
         assert_eq!(set.len(), 6);
+        assert_eq!(set.and(&ShardSet::of(4..64)), ShardSet::of(62..64));
         let all: Vec<u16> = set.map(|shard| shard.0).collect();
         assert_eq!(all, [3, 62, 63, 65, 66, 255]);
     }

@@ -109,8 +109,11 @@ pub struct Stats {
     pub retained: u64,
     /// Distinct conditions of content-filtered subscriptions now.
     pub conditions: u64,
-    /// Topic filters that this shard or another wants, now.
+    /// Topic filters that this shard's clients want, or members of a shared subscription anywhere,
+    /// now.
     pub filters: u64,
+    /// Topic filters that clients of other shards want, now: each once per shard.
+    pub interests: u64,
     /// Answers to clients that wait now, and pages of retained messages asked for.
     pub awaited: u64,
     /// Answers of another shard or of an authentication that came too late: whoever waited for them
@@ -146,17 +149,10 @@ pub struct ByReason([u64; REASONS]);
 const FIRST: u8 = ReasonCode::UnspecifiedError as u8;
 const REASONS: usize = (ReasonCode::WildcardSubscriptionsNotSupported as u8 - FIRST) as usize + 1;
 
-impl Stats {
-    /// Every counter but those by reason, by the name of its field.
-    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        macro_rules! named {
-            ($($field:ident),* $(,)?) => {{
-                // A field that is missing here does not compile.
-                let Self { refusals: _, $($field),* } = *self;
-                [$((stringify!($field), $field)),*]
-            }};
-        }
-        named![
+/// All counters but those by reason. One that is missing here does not compile.
+macro_rules! counters {
+    ($named:ident) => {
+        $named![
             connections_opened,
             connections_refused,
             connections_ended,
@@ -198,6 +194,7 @@ impl Stats {
             retained,
             conditions,
             filters,
+            interests,
             awaited,
             answers_late,
             letters_late,
@@ -219,7 +216,19 @@ impl Stats {
             subscriptions,
             shared_subscriptions,
         ]
-        .into_iter()
+    };
+}
+
+impl Stats {
+    /// Every counter but those by reason, by the name of its field.
+    pub fn by_name(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        macro_rules! named {
+            ($($field:ident),* $(,)?) => {{
+                let Self { refusals: _, $($field),* } = *self;
+                [$((stringify!($field), $field)),*]
+            }};
+        }
+        counters!(named).into_iter()
     }
 }
 

@@ -11,6 +11,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CLIENTS: u32 = 100_000;
 
+/// Filters of other nodes' clients.
+const INTERESTS: u64 = 3_000_000;
+
 /// Takes what is written, and forgets it.
 struct Nowhere;
 
@@ -65,6 +68,41 @@ fn subscribe(shard: &mut Shard, version: Version, at: u32, now: Micros) {
 
 /// One test, as the allocator counts for the whole process.
 #[test]
+fn what_a_shard_holds_is_little_and_after_a_storm_the_memory_is_back() {
+    three_million_filters_of_other_nodes_take_26_mb_and_are_forgotten();
+    an_idle_client_costs_little_and_after_a_storm_the_memory_is_back();
+}
+
+fn three_million_filters_of_other_nodes_take_26_mb_and_are_forgotten() {
+    let begin = heap();
+    let mut shard = Shard::of_node(ShardId(0), 0..2, Limits::default(), 1);
+    let now = Micros(1_000_000);
+    shard.set_clustered(1);
+    shard.node_joined(2..4, now, &mut Nowhere);
+    for at in 0..INTERESTS {
+        // Two in five have wildcards, and a few are of both shards.
+        let end = ["state", "+", "alarm", "#", "info"][at as usize % 5];
+        let filter = format!("fleet/{}/truck/{at}/{end}", at % 100).into();
+        let from = ShardId(2 + at as u16 % 2);
+        shard.mail(from, Mail::Interest { filter, number: at + 1 }, now, &mut Nowhere);
+    }
+    let bytes = heap() - begin;
+    println!("{} bytes each", bytes as f64 / INTERESTS as f64);
+    assert!(bytes < 26_000_000, "{bytes} bytes");
+    assert_eq!(shard.stats().interests, INTERESTS);
+    shard.node_lost(2..4, now, &mut Nowhere);
+    let mut slices = 0;
+    while let Some(due) = shard.poll_timeout() {
+        shard.handle_timeout(due, &mut Nowhere);
+        assert!(shard.steps() < u64::from(Limits::default().input_steps_max) + 100);
+        slices += 1;
+    }
+    assert_eq!(shard.stats().interests, 0);
+    assert!(slices > 100, "in {slices} slices");
+    let left = heap() - begin;
+    assert!(left < 256 * 1024, "{left} bytes are left");
+}
+
 fn an_idle_client_costs_little_and_after_a_storm_the_memory_is_back() {
     for version in [Version::V311, Version::V5] {
         let mut shard = Shard::new(ShardId(0), 1, Limits::default(), 1);

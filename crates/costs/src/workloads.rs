@@ -3,6 +3,7 @@
 mod audit;
 mod codec;
 mod delivery;
+mod elsewhere;
 mod matching;
 mod retained;
 
@@ -29,6 +30,9 @@ pub const WORKLOADS: &[Workload] = &[
     codec::ENCODE_PUBLISH_4K,
     matching::EXACT,
     matching::WILDCARDS,
+    elsewhere::EXACT,
+    elsewhere::WILDCARDS,
+    elsewhere::HERE,
     delivery::FAN_OUT_QOS_0,
     delivery::FAN_OUT_QOS_1,
     delivery::PAIRS_QOS_1,

@@ -1,6 +1,7 @@
 //! Faults that the simulation's host commits on purpose, to show that the checkers find them.
 
 use crate::chance::Chance;
+use std::sync::Arc;
 use weir_core::{Mail, SessionMail, SessionPart};
 use weir_wire::PacketKind;
 
@@ -46,6 +47,7 @@ pub const PLANTS: &[Plant] = &[
     Plant::LoseCopy,
     Plant::AgeCopy,
     Plant::LoseInterest,
+    Plant::MixInterests,
     Plant::MissNode,
     Plant::LoseClaim,
     Plant::LosePart,
@@ -96,6 +98,7 @@ pub enum Plant {
     LoseCopy,
     AgeCopy,
     LoseInterest,
+    MixInterests,
     MissNode,
     LoseClaim,
     LosePart,
@@ -146,6 +149,7 @@ impl Plant {
             Self::LoseCopy => "lose-copy",
             Self::AgeCopy => "age-copy",
             Self::LoseInterest => "lose-interest",
+            Self::MixInterests => "mix-interests",
             Self::MissNode => "miss-node",
             Self::LoseClaim => "lose-claim",
             Self::LosePart => "lose-part",
@@ -212,6 +216,7 @@ impl Plant {
             Self::LoseCopy
                 | Self::AgeCopy
                 | Self::LoseInterest
+                | Self::MixInterests
                 | Self::MissNode
                 | Self::LoseClaim
                 | Self::LosePart
@@ -240,6 +245,8 @@ impl Plant {
 pub(crate) struct Saboteur {
     plant: Option<Plant>,
     chance: Chance,
+    /// The filter that a shard told others of last.
+    interest: Option<Arc<str>>,
     /// Times it struck.
     pub(crate) count: usize,
 }
@@ -247,7 +254,7 @@ pub(crate) struct Saboteur {
 impl Saboteur {
     /// One that commits `plant`, or nothing.
     pub(crate) fn new(plant: Option<Plant>, seed: u64) -> Self {
-        Self { plant, chance: Chance::new(seed, u64::MAX), count: 0 }
+        Self { plant, chance: Chance::new(seed, u64::MAX), interest: None, count: 0 }
     }
 
     /// Whether to commit this fault now.
@@ -264,6 +271,14 @@ impl Saboteur {
             && self.strikes(Plant::AgeCopy)
         {
             version.count = 0;
+        }
+        match mail {
+            Mail::Interest { filter, .. } => self.interest = Some(Arc::clone(filter)),
+            Mail::InterestGone { filter } if self.strikes(Plant::MixInterests) => {
+                // As if their hashes were equal, and nobody had looked.
+                *filter = self.interest.clone().unwrap_or_else(|| Arc::clone(filter));
+            }
+            _ => {}
         }
         let is_leave = matches!(mail, Mail::Left { .. } | Mail::InterestGone { .. });
         let is_claim = matches!(mail, Mail::Session(SessionMail::Claim { .. }));

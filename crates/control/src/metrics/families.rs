@@ -248,8 +248,14 @@ pub(super) const FAMILIES: &[Family] = &[
     family(
         "weir_filters",
         Gauge,
-        "Topic filters wanted by this shard or another, now.",
+        "Topic filters of this shard's clients, and of shared subscriptions of all shards, now.",
         &[("filters", "")],
+    ),
+    family(
+        "weir_interests",
+        Gauge,
+        "Topic filters of other shards' clients that this shard knows, now: each once per shard.",
+        &[("interests", "")],
     ),
     family(
         "weir_subscriptions_refused",

@@ -3,12 +3,17 @@
 use crate::keys::{Origin, SessionKey, ShardId};
 use crate::mail::Mail;
 use crate::name::Name;
+use crate::routing::deep::{DeepLevels, DeepShape};
 use crate::routing::filters::{Filters, News};
 use crate::routing::group::Member;
+use crate::routing::interests::InterestsAt;
 use crate::routing::lists::FilterId;
+use crate::routing::segments::Key;
+use crate::routing::shape::{Shape, hash, is_wildcard};
+use crate::shard_set::ShardSet;
 use crate::shares::Part;
+use std::ops::Range;
 use std::sync::Arc;
-use weir_wire::topic::TopicFilter;
 
 impl News {
     /// What another shard is told of what was gained. `packet_bytes_max` is what the member's
@@ -49,7 +54,7 @@ impl Filters {
         interest.into_iter().chain(members).collect()
     }
 
-    /// Nobody of the shards that are gone gets what the filter at a place finds.
+    /// No member of the shards that are gone gets what the filter at a place finds.
     pub(crate) fn forget_at(&mut self, at: usize) {
         let id = FilterId(at as u32);
         if self.filters.get(at).is_none_or(|filter| filter.cold.is_none()) {
@@ -65,16 +70,29 @@ impl Filters {
         self.drop_if_unused(id);
     }
 
-    /// The same for whoever is about to choose among the members of its groups.
+    /// Forgets what shards that are gone want, in the next piece of all that others want. Says how
+    /// many entries it looked at; nothing at the end.
+    pub(crate) fn forget_interests_at(&mut self, at: &mut InterestsAt) -> Option<usize> {
+        self.interests.forget_at(at, &self.gone)
+    }
+
+    /// All has been forgotten of shards that were gone.
+    pub(crate) fn have_forgotten(&mut self, node: &Range<u16>) {
+        self.gone.remove_all(node);
+        if self.gone.is_empty() {
+            self.interests.tidy();
+        }
+    }
+
+    /// As [`Filters::forget_at`], for whoever is about to choose among the members of its groups.
     pub(crate) fn leave_gone(&mut self, id: FilterId) {
         let Self { filters, gone, .. } = self;
         if gone.is_empty() {
             return;
         }
-        filters[id.at()].change_cold(|cold| {
-            cold.shards.retain(|&shard| !gone.contains(shard));
+        if let Some(cold) = &mut filters[id.at()].cold {
             cold.groups.iter_mut().for_each(|(_, group)| group.leave_all(gone));
-        });
+        }
     }
 
     /// Another shard has a member of a shared subscription. If its condition is not to be had here,
@@ -128,18 +146,82 @@ impl Filters {
 
     /// Another shard has its first subscription to `filter`.
     pub(crate) fn add_shard(&mut self, filter: &str, shard: ShardId) {
-        let id = self.id_or_insert(TopicFilter { group: None, filter }, Some(Origin::OTHER_SHARDS));
-        let shards = &mut self.filters[id.0 as usize].cold().shards;
-        if !shards.contains(&shard) {
-            shards.push(shard);
-        }
+        let key = Key::of(self.hash_of(filter));
+        self.interests.add(filter, key, shard);
     }
 
     /// Another shard has no subscription to `filter` any more.
     pub(crate) fn remove_shard(&mut self, filter: &str, shard: ShardId) {
-        let Some(id) = self.id(filter) else { return };
-        let entry = &mut self.filters[id.0 as usize];
-        entry.change_cold(|cold| cold.shards.retain(|&other| other != shard));
-        self.drop_if_unused(id);
+        let key = Key::of(self.hash_of(filter));
+        let is_walked = !self.gone.is_empty();
+        self.interests.remove(filter, (key, shard), is_walked);
+    }
+
+    /// The hash by which a filter is found among those with wildcards, or those without.
+    pub(super) fn hash_of(&self, filter: &str) -> u64 {
+        if is_wildcard(filter) {
+            self.wildcards.hasher.hash_filter(filter)
+        } else {
+            hash(&self.hasher, filter.as_bytes())
+        }
+    }
+
+    /// Whether another filter is wanted here that other shards cannot tell from this one.
+    pub(super) fn is_wanted_by_key(&self, id: FilterId) -> bool {
+        let text = &*self.get(id).text;
+        let hash = self.hash_of(text);
+        let has_same_key = |other: &str| Key::of(self.hash_of(other)) == Key::of(hash);
+        let is_wanted_too = |&&other: &&FilterId| {
+            let entry = self.get(other);
+            other != id && entry.is_wanted_here() && has_same_key(&entry.text)
+        };
+        if is_wildcard(text) {
+            let mut others = self.wildcards.table.iter_hash(hash).filter(is_wanted_too);
+            others.any(|&other| has_same_shape(&self.get(other).text, text))
+        } else {
+            self.by_text.iter_hash(hash).any(|other| is_wanted_too(&other))
+        }
+    }
+
+    /// As [`Filters::find`]; adds as well the other shards that have a filter which matches, or one
+    /// that is not told apart from it.
+    pub(crate) fn find_everywhere(
+        &self,
+        topic: &str,
+        found: &mut Vec<FilterId>,
+        shards: &mut ShardSet,
+    ) {
+        let Self { by_text, interests, hasher, .. } = self;
+        if !by_text.is_empty() || interests.has_exact() {
+            let hash = hash(hasher, topic.as_bytes());
+            let same = |&id: &FilterId| self.get(id).text.as_bytes() == topic.as_bytes();
+            found.extend(by_text.find(hash, same));
+            interests.find_exact(Key::of(hash), shards);
+        }
+        if self.shapes() > 0 {
+            self.find_by_shapes(topic, found, shards);
+        }
+    }
+
+    /// Reads the levels of the topic once for what is wanted here and elsewhere.
+    fn find_by_shapes(&self, topic: &str, found: &mut Vec<FilterId>, shards: &mut ShardSet) {
+        let Self { wildcards, interests, .. } = self;
+        let text = |id: FilterId| &self.get(id).text;
+        let levels = wildcards.hasher.read(topic, wildcards.depth.max(interests.depth()));
+        wildcards.probe(topic, &levels, &text, found);
+        interests.probe(&wildcards.hasher, &levels, shards);
+        if wildcards.has_deep() || interests.has_deep() {
+            let Some(levels) = DeepLevels::read(&wildcards.hasher, topic) else { return };
+            wildcards.probe_deep(topic, &levels, &text, found);
+            interests.probe_deep(&wildcards.hasher, &levels, shards);
+        }
+    }
+}
+
+/// Whether two filters with wildcards have the same shape.
+fn has_same_shape(one: &str, other: &str) -> bool {
+    match (Shape::of(one), Shape::of(other)) {
+        (None, None) => DeepShape::of(one) == DeepShape::of(other),
+        (one, other) => one == other,
     }
 }

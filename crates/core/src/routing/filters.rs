@@ -1,4 +1,4 @@
-//! Every filter that somebody subscribes to, with its subscribers, groups and shards.
+//! Every filter that somebody subscribes to here, with its subscribers, and all shared groups.
 
 use crate::conditions::{ConditionId, Conditions};
 use crate::content::Content;
@@ -8,9 +8,10 @@ use crate::mail::GroupPick;
 use crate::name::Name;
 use crate::pages::Pages;
 use crate::routing::group::{Group, Member, Picked};
+use crate::routing::interests::Interests;
 use crate::routing::lists::{FilterId, Filtered, List, ListKey, SubscriptionRecord};
 use crate::routing::records::Records;
-use crate::routing::shape::hash;
+use crate::routing::shape::{hash, is_wildcard};
 use crate::routing::wildcards::Wildcards;
 use crate::routing::{Standing, Subscriber};
 use crate::shard_set::ShardSet;
@@ -57,15 +58,13 @@ pub(super) struct ColdFilter {
     pub(super) groups: Slab<Group>,
     /// A list for each condition and way to name it.
     pub(super) filtered: Slab<Filtered>,
-    /// Other shards with a subscription to it beside shared ones.
-    pub(super) shards: Vec<ShardId>,
     /// The round of letters that tells them of ours, until all have noted it.
     round: Option<u64>,
 }
 
 impl Filter {
     fn is_unused(&self) -> bool {
-        self.subscribers.is_empty() && !self.has_lists_beside() && self.shards().is_empty()
+        self.subscribers.is_empty() && !self.has_lists_beside()
     }
 
     /// Whether this shard has a subscription to it beside shared ones.
@@ -93,14 +92,6 @@ impl Filter {
         self.cold.iter().flat_map(|cold| &cold.groups).map(|(_, group)| group)
     }
 
-    pub(crate) fn has_shard(&self, shard: ShardId) -> bool {
-        self.shards().contains(&shard)
-    }
-
-    fn shards(&self) -> &[ShardId] {
-        self.cold.as_ref().map_or(&[], |cold| &cold.shards)
-    }
-
     fn is_in_another_round(&self, round: u64) -> bool {
         let current = self.cold.as_ref().and_then(|cold| cold.round);
         current.is_some_and(|current| current != round)
@@ -115,7 +106,7 @@ impl Filter {
         let Some(cold) = &mut self.cold else { return };
         change(cold);
         let has_lists = !(cold.groups.is_empty() && cold.filtered.is_empty());
-        if !has_lists && cold.shards.is_empty() && cold.round.is_none() {
+        if !has_lists && cold.round.is_none() {
             self.cold = None;
         }
     }
@@ -153,11 +144,13 @@ pub(crate) struct Filters {
     pub(super) filters: Pages<Filter>,
     pub(crate) conditions: Conditions,
     /// Filters without wildcards, by their text.
-    by_text: HashTable<FilterId>,
+    pub(super) by_text: HashTable<FilterId>,
     pub(super) wildcards: Wildcards,
-    hasher: FixedState,
+    /// What other shards' clients want beside shared subscriptions.
+    pub(crate) interests: Interests,
+    pub(super) hasher: FixedState,
     /// There are other shards to tell.
-    pub(super) has_others: bool,
+    pub(crate) has_others: bool,
     /// Shards that are gone, and whose traces have not all been found yet.
     pub(crate) gone: ShardSet,
     /// Rounds of letters so far, see [`Filters::subscribe`].
@@ -175,6 +168,7 @@ impl Filters {
             conditions: Conditions::new(seed),
             by_text: HashTable::new(),
             wildcards: Wildcards::new(seed),
+            interests: Interests::default(),
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
             gone: ShardSet::default(),
@@ -441,7 +435,10 @@ impl Filters {
             return None;
         }
         entry.change_cold(|cold| cold.round = None);
-        Some(News::Interest((*entry.text).into()))
+        if self.has_others && self.is_wanted_by_key(id) {
+            return None;
+        }
+        Some(News::Interest((*self.get(id).text).into()))
     }
 
     /// All shards have noted the interest of this round. An older round has not told them of a
@@ -474,7 +471,7 @@ impl Filters {
 
     /// How many probes a search takes for filters with wildcards.
     pub(crate) fn shapes(&self) -> usize {
-        self.wildcards.shapes()
+        self.wildcards.shapes() + self.interests.shapes()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -531,13 +528,11 @@ impl Filter {
     }
 }
 
-fn is_wildcard(filter: &str) -> bool {
-    filter.contains(['+', '#'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::routing::interests::InterestsAt;
+    use crate::routing::segments::Key;
     use crate::routing::shape::LEVELS_MAX;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -630,6 +625,117 @@ mod tests {
             prop_assert!(filters.by_text.is_empty(), "an entry is left");
             prop_assert!(filters.wildcards.is_empty(), "shapes or nodes are left");
         }
+    }
+
+    proptest! {
+        /// What other shards want comes and goes, nodes are lost, and nothing is left in the end.
+        #[test]
+        fn shards_are_found_as_a_naive_matcher_says(
+            steps in prop::collection::vec((1..5_u16, filter(), 0..8_u8), 1..80),
+            topics in prop::collection::vec(topic(), 1..20),
+            is_deep in any::<bool>(),
+        ) {
+            let mut filters = Filters::new(ShardId(0), 1, 7, SharePolicy::default());
+            let prefix = if is_deep { "l/".repeat(LEVELS_MAX - 1) } else { String::new() };
+            let mut model: BTreeSet<(u16, String)> = BTreeSet::new();
+            for (shard, text, step) in steps {
+                let text = format!("{prefix}{text}");
+                if TopicFilter::parse(&text).is_none() {
+                    continue;
+                }
+                match step {
+                    0 => {
+                        forget(&mut filters, shard, &mut model);
+                    }
+                    1..6 => {
+                        filters.add_shard(&text, ShardId(shard));
+                        model.insert((shard, text));
+                    }
+                    _ => {
+                        filters.remove_shard(&text, ShardId(shard));
+                        model.remove(&(shard, text));
+                    }
+                }
+                prop_assert_eq!(filters.interests.len(), model.len());
+            }
+            for topic in topics {
+                let topic = format!("{prefix}{topic}");
+                let mut shards = ShardSet::default();
+                filters.find_everywhere(&topic, &mut Vec::new(), &mut shards);
+                let is_match = |text: &str| {
+                    TopicFilter::parse(text).is_some_and(|filter| filter.matches(&topic))
+                };
+                let matching = model.iter().filter(|(_, text)| is_match(text));
+                let expected: BTreeSet<u16> = matching.map(|&(shard, _)| shard).collect();
+                let found: BTreeSet<u16> = shards.map(|shard| shard.0).collect();
+                prop_assert_eq!(found, expected, "{}", topic);
+            }
+            for (shard, text) in model {
+                filters.remove_shard(&text, ShardId(shard));
+            }
+            prop_assert_eq!((filters.interests.len(), filters.shapes()), (0, 0));
+        }
+    }
+
+    /// Loses a shard. Between two slices of what is to be forgotten, others want more and less.
+    fn forget(filters: &mut Filters, shard: u16, model: &mut BTreeSet<(u16, String)>) {
+        let node = shard..shard + 1;
+        filters.gone.extend(node.clone().map(ShardId));
+        model.retain(|&(other, _)| other != shard);
+        let (mut at, mut other) = (InterestsAt::default(), 9);
+        while filters.forget_interests_at(&mut at).is_some() {
+            other += 1;
+            filters.add_shard("b/+/b", ShardId(other));
+            filters.remove_shard("b/+/b", ShardId(other));
+            if let Some((shard, text)) = model.pop_last() {
+                filters.remove_shard(&text, ShardId(shard));
+            }
+        }
+        filters.have_forgotten(&node);
+    }
+
+    /// Of two filters that others cannot tell from each other, one stays wanted when the other is
+    /// not any more, and that is told when neither is.
+    #[test]
+    fn what_has_the_key_of_a_filter_that_is_wanted_stays_told() {
+        let mut filters = Filters::new(ShardId(0), 2, 7, SharePolicy::default());
+        for end in ["", "/+"] {
+            let pair = pair_of_one_key(&filters, end);
+            let mut records = Records::default();
+            for (session, text) in pair.iter().enumerate() {
+                let name: Name<'_> = TopicFilter::parse(text).unwrap().into();
+                let subscriber = Subscriber::new(
+                    SessionKey(session as u32),
+                    SubscriptionOptions::default(),
+                    None,
+                );
+                filters.subscribe(name, None, Who::default(), subscriber, 0, &mut records);
+            }
+            let mut gone = || {
+                let record = filters.take_record(&mut records, 0);
+                filters.unsubscribe(record).1
+            };
+            assert_eq!(gone(), None, "{pair:?}");
+            assert!(matches!(gone(), Some(News::Interest(_))), "{pair:?}");
+        }
+    }
+
+    /// Two texts whose keys are the same, which of so many some are. Without wildcards they are not
+    /// of one shape.
+    fn pair_of_one_key(filters: &Filters, end: &str) -> [String; 2] {
+        let levels = |at: u32| if end.is_empty() { 1 + at % 4 } else { 1 };
+        let text = |at: u32| format!("{}{at}{end}", "key/".repeat(levels(at) as usize));
+        let mut keys: Vec<(Key, u32)> = Vec::with_capacity(1_000_000);
+        for at in 0..1_000_000 {
+            keys.push((Key::of(filters.hash_of(&text(at))), at));
+        }
+        keys.sort_unstable();
+        let are_same = |pair: &&[(Key, u32)]| {
+            let [(key, at), (other_key, other)] = pair[..] else { return false };
+            key == other_key && (!end.is_empty() || levels(at) != levels(other))
+        };
+        let same = keys.windows(2).find(are_same).expect("a pair of one key");
+        [text(same[0].1), text(same[1].1)]
     }
 
     /// So many that hashes begin alike.

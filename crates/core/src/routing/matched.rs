@@ -2,12 +2,15 @@
 
 use super::{FilterId, Filters, Subscriber};
 use crate::message::Delivery;
+use crate::shard_set::ShardSet;
 
 /// The filters that a topic matches, and their subscribers.
 #[derive(Debug, Default)]
 pub(crate) struct Matched {
     pub(crate) filters: Vec<FilterId>,
     pub(crate) subscribers: Vec<Subscriber>,
+    /// Other shards that may have clients for it, beside shared subscriptions.
+    pub(crate) shards: ShardSet,
     /// Only several lists can bring one session twice.
     pub(crate) is_one_list: bool,
     /// There may be groups, or lists with a condition.
@@ -15,6 +18,13 @@ pub(crate) struct Matched {
 }
 
 impl Matched {
+    /// Looks for the filters of a topic, and for other shards that want it.
+    pub(crate) fn find_everywhere(&mut self, filters: &Filters, topic: &str) {
+        self.filters.clear();
+        self.shards = ShardSet::default();
+        filters.find_everywhere(topic, &mut self.filters, &mut self.shards);
+    }
+
     /// Looks for the filters of a topic.
     #[inline]
     pub(crate) fn find(&mut self, filters: &Filters, topic: &str) {

@@ -129,7 +129,7 @@ impl LevelHasher {
     }
 
     /// Reads the first levels of a topic, `depth` at most.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(&self, topic: &str, depth: usize) -> Levels {
         let mut levels = Levels {
             count: 0,
@@ -206,6 +206,11 @@ impl LevelHasher {
     pub(super) fn hash_text(&self, text: &str) -> u64 {
         hash(&self.hasher, text.as_bytes())
     }
+}
+
+/// Whether a filter has wildcards.
+pub(super) fn is_wildcard(filter: &str) -> bool {
+    filter.contains(['+', '#'])
 }
 
 /// Hashes bytes that nothing follows: no length is mixed in beside the hasher's own.

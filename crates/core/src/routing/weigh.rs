@@ -5,6 +5,7 @@ use crate::name::Name;
 use crate::routing::filters::Filters;
 use crate::routing::lists::{List, SubscriptionRecord};
 use crate::routing::records::{Records, ShapeKey, Weight};
+use crate::routing::shape::is_wildcard;
 use weir_wire::topic::TopicFilter;
 
 impl Filters {
@@ -23,7 +24,7 @@ impl Filters {
         address: Option<Origin>,
         has_room: impl FnOnce(u64, u64) -> bool,
     ) -> bool {
-        !filter.contains(['+', '#']) || self.wildcards.may_bring(filter, address, has_room)
+        !is_wildcard(filter) || self.wildcards.may_bring(filter, address, has_room)
     }
 
     /// Bytes of the names and conditions of a session's subscriptions.

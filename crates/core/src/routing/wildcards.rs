@@ -11,7 +11,7 @@ use crate::routing::brought::Brought;
 use crate::routing::deep::{DeepLevels, DeepShape};
 use crate::routing::lists::FilterId;
 use crate::routing::records::ShapeKey;
-use crate::routing::shape::{LevelHasher, Shape};
+use crate::routing::shape::{LevelHasher, Levels, Shape, is_wildcard};
 use crate::text::Text;
 use hashbrown::HashTable;
 use weir_chance::mix;
@@ -22,12 +22,12 @@ const AT_ONCE: usize = 8;
 /// The wildcard filters of an index, which owns their texts.
 #[derive(Debug)]
 pub(crate) struct Wildcards {
-    hasher: LevelHasher,
-    table: HashTable<FilterId>,
+    pub(super) hasher: LevelHasher,
+    pub(super) table: HashTable<FilterId>,
     /// Shapes of few levels.
     probed: Vec<Counted>,
     /// Levels of the deepest of them.
-    depth: usize,
+    pub(super) depth: usize,
     /// Shapes of more levels, and how many filters have each.
     deep: Vec<(DeepShape, u32)>,
     /// Who brought each, in the order of these two.
@@ -62,7 +62,7 @@ impl Wildcards {
 
     /// What a filter adds to the shapes of its session.
     pub(super) fn shape_key(&self, filter: &str, group: Option<&str>) -> ShapeKey {
-        let is_wildcard = filter.contains(['+', '#']);
+        let is_wildcard = is_wildcard(filter);
         if group.is_none() && !is_wildcard {
             return None;
         }
@@ -197,42 +197,48 @@ impl Wildcards {
         found: &mut Vec<FilterId>,
     ) {
         if !self.probed.is_empty() {
-            self.probe(topic, &text, found);
+            self.probe(topic, &self.hasher.read(topic, self.depth), &text, found);
         }
-        if !self.deep.is_empty() {
-            self.probe_deep(topic, text, found);
+        if self.has_deep()
+            && let Some(levels) = DeepLevels::read(&self.hasher, topic)
+        {
+            self.probe_deep(topic, &levels, &text, found);
         }
     }
 
+    pub(super) fn has_deep(&self) -> bool {
+        !self.deep.is_empty()
+    }
+
     #[cold]
-    fn probe_deep<'a>(
+    pub(super) fn probe_deep<'a>(
         &self,
         topic: &str,
-        text: impl Fn(FilterId) -> &'a Text,
+        levels: &DeepLevels,
+        text: &impl Fn(FilterId) -> &'a Text,
         found: &mut Vec<FilterId>,
     ) {
-        let Some(levels) = DeepLevels::read(&self.hasher, topic) else { return };
         for (shape, _) in &self.deep {
-            if shape.may_match(&levels) {
-                let is_it = |&id: &FilterId| shape.is_of(text(id).as_bytes(), topic, &levels);
-                found.extend(self.table.find(shape.hash(&self.hasher, &levels), is_it));
+            if shape.may_match(levels) {
+                let is_it = |&id: &FilterId| shape.is_of(text(id).as_bytes(), topic, levels);
+                found.extend(self.table.find(shape.hash(&self.hasher, levels), is_it));
             }
         }
     }
 
-    fn probe<'a>(
+    /// Looks for filters of few levels; `levels` are those of the topic to their depth at least.
+    pub(super) fn probe<'a>(
         &self,
         topic: &str,
+        levels: &Levels,
         text: &impl Fn(FilterId) -> &'a Text,
         found: &mut Vec<FilterId>,
     ) {
-        let levels = self.hasher.read(topic, self.depth);
-        let is_it = |shape: Shape, id: FilterId| {
-            shape.is_of(text(id).as_bytes(), topic.as_bytes(), &levels)
-        };
+        let is_it =
+            |shape: Shape, id: FilterId| shape.is_of(text(id).as_bytes(), topic.as_bytes(), levels);
         if let [Counted { shape, .. }] = self.probed[..] {
-            if shape.may_match(&levels) {
-                let hash = self.hasher.hash(shape, &levels);
+            if shape.may_match(levels) {
+                let hash = self.hasher.hash(shape, levels);
                 found.extend(self.table.find(hash, |&id| is_it(shape, id)));
             }
             return;
@@ -241,8 +247,8 @@ impl Wildcards {
             let mut candidates = [(Shape::default(), FilterId::default()); AT_ONCE];
             let mut count = 0;
             for &Counted { shape, .. } in probed {
-                if shape.may_match(&levels)
-                    && let Some(&id) = self.table.find(self.hasher.hash(shape, &levels), |_| true)
+                if shape.may_match(levels)
+                    && let Some(&id) = self.table.find(self.hasher.hash(shape, levels), |_| true)
                 {
                     candidates[count] = (shape, id);
                     count += 1;
@@ -253,7 +259,7 @@ impl Wildcards {
                     found.push(id);
                 } else {
                     // Another filter whose hash begins alike came before it, or there is none.
-                    let hash = self.hasher.hash(shape, &levels);
+                    let hash = self.hasher.hash(shape, levels);
                     found.extend(self.table.find(hash, |&id| is_it(shape, id)));
                 }
             }

@@ -99,22 +99,27 @@ impl Shard {
     }
 
     /// One letter to each other shard with chosen members or, if `to_subscribers`, subscribers to
-    /// the filters found.
+    /// what is published.
     pub(super) fn mail_to_shards(
         &mut self,
         to_subscribers: bool,
         delivery: &mut Delivery<'_>,
         sink: &mut impl Sink,
     ) {
-        for shard in self.told_of(delivery.topic) {
-            let has_shard = |&id: &FilterId| self.filters.get(id).has_shard(shard);
-            let to_subscribers = to_subscribers && self.matched.filters.iter().any(has_shard);
+        let subscribed = if to_subscribers { self.matched.shards } else { ShardSet::default() };
+        let mut all = subscribed;
+        all.extend(self.picks.there.iter().map(|&(shard, _)| shard));
+        if all.is_empty() {
+            return;
+        }
+        for shard in self.told_of(delivery.topic).and(&all) {
+            let to_subscribers = subscribed.contains(shard);
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
             let picks: SmallVec<[GroupPick; 1]> =
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
-            if (to_subscribers || !picks.is_empty()) && delivery.is_gathered {
+            if delivery.is_gathered {
                 self.outbox.gathered.push(MailTarget { shard, to_subscribers, picks });
-            } else if to_subscribers || !picks.is_empty() {
+            } else {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
                 self.note_chosen(shard, number, &message, &picks);

@@ -18,6 +18,7 @@ use crate::mail::{Mail, SessionMail};
 use crate::message::Message;
 use crate::own::is_brokers_own;
 use crate::record::Wall;
+use crate::routing::InterestsAt;
 use crate::sink::Sink;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use std::sync::Arc;
 /// Steps of a filter that is looked at, and of a letter.
 const FILTER_STEPS: u64 = 1;
 const LETTER_STEPS: u64 = 2;
+
+/// What other shards want, of which so much is looked at in a step.
+const INTERESTS_IN_A_STEP: u64 = 16;
 
 /// Steps of a retained message, which is searched for.
 const RETAINED_STEPS: u64 = 8;
@@ -86,7 +90,8 @@ impl Shard {
             self.outbox.forget(shard);
         }
         self.answer_queries(now, sink);
-        self.go_on_forgetting(Box::new(Forget { node, filter: 0 }), now);
+        let interests = InterestsAt::default();
+        self.go_on_forgetting(Box::new(Forget { node, filter: 0, interests }), now);
         self.settle(now, sink);
     }
 
@@ -246,16 +251,31 @@ impl Shard {
     }
 
     pub(super) fn go_on_forgetting(&mut self, mut forget: Box<Forget>, now: Micros) {
+        if self.forget_some(&mut forget) {
+            self.filters.have_forgotten(&forget.node);
+        } else {
+            self.slices.put_off(Work::Forget(forget), now);
+        }
+    }
+
+    /// Says whether that was all.
+    fn forget_some(&mut self, forget: &mut Forget) -> bool {
         while forget.filter < self.filters.end() {
             if self.slices.is_spent() {
-                return self.slices.put_off(Work::Forget(forget), now);
+                return false;
             }
             self.slices.add(FILTER_STEPS);
             let at = forget.filter;
             forget.filter = self.filters.behind(at);
             self.filters.forget_at(at);
         }
-        self.filters.gone.remove_all(&forget.node);
+        while let Some(entries) = self.filters.forget_interests_at(&mut forget.interests) {
+            self.slices.add(FILTER_STEPS + entries as u64 / INTERESTS_IN_A_STEP);
+            if self.slices.is_spent() {
+                return false;
+            }
+        }
+        true
     }
 
     /// It is back before all was forgotten.
@@ -264,7 +284,9 @@ impl Shard {
             return;
         }
         (0..self.filters.end()).for_each(|at| self.filters.forget_at(at));
-        self.filters.gone.remove_all(node);
+        let mut interests = InterestsAt::default();
+        while self.filters.forget_interests_at(&mut interests).is_some() {}
+        self.filters.have_forgotten(node);
         self.slices.drop_forgetting(node);
     }
 }

@@ -20,7 +20,11 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> bool {
-        self.matched.find(&self.filters, delivery.topic);
+        if self.filters.has_others {
+            self.matched.find_everywhere(&self.filters, delivery.topic);
+        } else {
+            self.matched.find(&self.filters, delivery.topic);
+        }
         self.note_recent(delivery.topic, delivery.stamp);
         self.encoder.begin();
         self.deliver_to_subscribers(delivery, now, sink);
@@ -34,10 +38,12 @@ impl Shard {
                 self.deliver_to_chosen(delivery, now, sink);
             }
         }
-        if !self.place.is_alone() {
-            self.mail_to_shards(true, delivery, sink);
+        let is_matched = !self.matched.filters.is_empty();
+        if self.place.is_alone() {
+            return is_matched;
         }
-        !self.matched.filters.is_empty()
+        self.mail_to_shards(true, delivery, sink);
+        is_matched || !self.matched.shards.is_empty()
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.

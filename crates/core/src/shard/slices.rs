@@ -7,7 +7,7 @@
 use super::Shard;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::partitions::Partition;
-use crate::routing::News;
+use crate::routing::{InterestsAt, News};
 use crate::sink::Sink;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -93,12 +93,13 @@ pub(super) struct WillWalk {
     pub(super) at: usize,
 }
 
-/// A way through all filters, to forget what a node that is lost wants.
+/// A way through all filters, and what other shards want, to forget what a node that is lost wants.
 #[derive(Debug)]
 pub(super) struct Forget {
     pub(super) node: Range<u16>,
     /// The place of the next filter.
     pub(super) filter: usize,
+    pub(super) interests: InterestsAt,
 }
 
 impl Slices {

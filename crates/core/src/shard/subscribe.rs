@@ -196,8 +196,7 @@ impl Shard {
         if let Some(reason) = self.unsupported(filter, common.subscription_id) {
             return Err(reason.into());
         }
-        // Every shard of this node keeps the text of the filter.
-        self.keeps(text.len() * self.place.node.len(), sink);
+        self.keeps(text.len(), sink);
         let session = &self.clients[key];
         let records = session.subscriptions();
         let is_full = records.len() >= self.bounds.limits.subscriptions_max as usize;

@@ -58,7 +58,7 @@ fn counts(net: &mut Net, peers: &[Peer]) -> Vec<usize> {
 fn assert_nothing_left(net: &Net) {
     for shard in &net.shards {
         let stats = shard.stats();
-        assert_eq!((stats.filters, stats.awaited), (0, 0), "{stats:?}");
+        assert_eq!((stats.filters, stats.interests, stats.awaited), (0, 0, 0), "{stats:?}");
     }
 }
 

@@ -45,7 +45,7 @@ fn an_absent_session_moves_with_queue_and_deadlines() {
     publish(&mut net, publ, "t/1", 1, "before");
     net.move_name(&ids[1], 0);
     assert_eq!([net.shards[0].stats().sessions, net.shards[1].stats().sessions], [2, 0]);
-    assert_eq!(net.shards[1].stats().filters, 2, "what the other shard wants");
+    assert_eq!(net.shards[1].stats().interests, 2, "what the other shard wants");
     publish(&mut net, publ, "t/2", 2, "after");
     net.pass(50);
     let sub = net.connect(&ids[1], Ask { expiry_s: 100, ..kept() });

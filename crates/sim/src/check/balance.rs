@@ -6,12 +6,13 @@ use weir_core::{Micros, Stats};
 
 /// A shard at the end, with its next deadline.
 pub fn end(model: &mut Model, shard: usize, stats: &Stats, due: Option<Micros>) {
-    let Stats { sessions, connections, retained, filters, awaited, .. } = *stats;
+    let Stats { sessions, connections, retained, filters, interests, awaited, .. } = *stats;
     let left = [
         ("sessions", sessions),
         ("connections", connections),
         ("retained messages", retained),
         ("filters", filters),
+        ("interests", interests),
         ("awaited answers", awaited),
         ("deadlines", due.iter().count() as u64),
     ];
