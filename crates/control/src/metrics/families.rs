@@ -318,16 +318,10 @@ pub(super) const FAMILIES: &[Family] = &[
         &[("answers_late", "")],
     ),
     family(
-        "weir_letters_late",
+        "weir_letters_left_out",
         Counter,
-        "Letters of a node of the cluster that is lost.",
-        &[("letters_late", "")],
-    ),
-    family(
-        "weir_letters_unfit",
-        Counter,
-        "Letters of another node about a session that cannot be read.",
-        &[("letters_unfit", "")],
+        "Letters of another node that was lost by then, or that cannot be read.",
+        &[("letters_late", "reason=\"late\""), ("letters_unfit", "reason=\"unfit\"")],
     ),
     family(
         "weir_sessions_handed_over",

@@ -107,12 +107,14 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let subscribed = if to_subscribers { self.matched.shards } else { ShardSet::default() };
-        let mut all = subscribed;
-        all.extend(self.picks.there.iter().map(|&(shard, _)| shard));
-        if all.is_empty() {
+        if subscribed.is_empty() && self.picks.there.is_empty() {
             return;
         }
-        for shard in self.told_of(delivery.topic).and(&all) {
+        let subscribed = self.told_of(delivery.topic).and(&subscribed);
+        let mut all = subscribed;
+        // A member may be on another node whatever the topic.
+        all.extend(self.picks.there.iter().map(|&(shard, _)| shard));
+        for shard in all {
             let to_subscribers = subscribed.contains(shard);
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
             let picks: SmallVec<[GroupPick; 1]> =
