@@ -471,8 +471,7 @@ impl Shard {
             Ok(Packet::Unsubscribe(unsubscribe)) => {
                 self.on_unsubscribe(session, unsubscribe, now, sink)?;
             }
-            // It says that the broker is there, whatever else waits for others.
-            Ok(Packet::PingReq) => sink.write(conn, &weir_wire::packet::PINGRESP),
+            Ok(Packet::PingReq) => self.on_pingreq(conn, now, sink),
             Ok(Packet::Disconnect(disconnect)) => {
                 self.on_disconnect(conn, disconnect, now, sink)?;
             }

@@ -11,6 +11,10 @@ use crate::receipts::Owed;
 use crate::sink::Sink;
 use smallvec::SmallVec;
 use weir_wire::ReasonCode;
+use weir_wire::packet::PINGRESP;
+
+/// How long PINGRESP waits for the answers before it.
+const PONG_AFTER: Micros = Micros(1_000_000);
 
 impl Shard {
     /// The end of a turn, before its letters leave: other shards get their receipts, one for all
@@ -36,6 +40,18 @@ impl Shard {
         self.answers.begin();
         let ticket = self.answers.insert(Some(conn), reply, 0, now);
         self.hold(conn, ticket);
+    }
+
+    /// PINGRESP says that the broker is there: it does not stand behind an answer that waits for
+    /// long, as one does for a node that is lost.
+    pub(super) fn on_pingreq(&mut self, conn: ConnKey, now: Micros, sink: &mut impl Sink) {
+        let held = self.connections.held_answers(conn);
+        let first = held.and_then(|held| self.answers.get(*held.front()?));
+        if first.is_some_and(|answer| answer.since + PONG_AFTER <= now) {
+            sink.write(conn, &PINGRESP);
+        } else {
+            self.reply(conn, &PINGRESP, now, sink);
+        }
     }
 
     /// As [`Shard::reply`], but after what the present request has recorded.

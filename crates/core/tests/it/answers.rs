@@ -306,3 +306,16 @@ fn whoever_comes_back_while_its_disconnect_waits_takes_its_session_over() {
     net.deliver_mail();
     assert_eq!((net.read(again).len(), net.read(subscriber).len()), (0, 1));
 }
+
+#[test]
+fn a_client_hears_that_the_broker_is_there_while_its_answer_waits_for_long() {
+    let mut net = Net::new(2);
+    let names = net.names();
+    let client = net.join(&names[0][0], Ask { keep_alive_s: 2, ..Ask::default() });
+    net.subscribe(client, "a", QoS::AtMostOnce);
+    net.pass(2);
+    net.send_bytes(client, &PINGREQ);
+    assert_eq!(net.read(client), ["PINGRESP"]);
+    net.deliver_mail();
+    assert_eq!(net.read(client), ["SUBACK [0]"]);
+}
