@@ -19,6 +19,7 @@ mod claims;
 mod clients;
 mod conditions;
 mod content;
+mod copied;
 mod drain;
 mod encoder;
 mod features;

@@ -55,6 +55,7 @@ use crate::chosen::Chosen;
 use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
+use crate::copied::Copied;
 use crate::drain::Drain;
 use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
@@ -102,6 +103,7 @@ pub struct Shard {
     claims: Claims,
     chosen: Chosen,
     watched: Watched,
+    copied: Copied,
     filters: Filters,
     matched: Matched,
     picks: Picks,
@@ -146,6 +148,7 @@ impl Shard {
             claims: Claims::default(),
             chosen: Chosen::default(),
             watched: Watched::default(),
+            copied: Copied::default(),
             filters: Filters::new(id, shards, seed, share),
             matched: Matched::default(),
             picks: Picks::default(),

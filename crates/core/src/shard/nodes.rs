@@ -13,6 +13,7 @@
 use super::Shard;
 use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
+use crate::copied::Copy;
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Version};
 use crate::mail::{Mail, SessionMail};
 use crate::message::Message;
@@ -20,6 +21,7 @@ use crate::own::is_brokers_own;
 use crate::record::Wall;
 use crate::routing::InterestsAt;
 use crate::sink::Sink;
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,6 +81,8 @@ impl Shard {
         self.filters.gone.extend(node.clone().map(ShardId));
         self.stop_moves(&node, now, sink);
         self.take_wills(&node, now);
+        let copies = self.copied.take_from(|shard| node.contains(&shard.0));
+        self.copy_again(copies, now, sink);
         self.choose_watcher(now);
         node.clone().for_each(|shard| self.choose_for_lost(ShardId(shard), now, sink));
         for shard in node.clone().map(ShardId) {
@@ -229,6 +233,26 @@ impl Shard {
         }
     }
 
+    /// What a node that is lost had copied here it may not have copied everywhere: all that are left
+    /// are to keep the same.
+    pub(super) fn copy_again(
+        &mut self,
+        mut copies: VecDeque<Copy>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        while let Some((message, version)) = copies.pop_front() {
+            for owner in self.place.owners_elsewhere(&message.topic) {
+                self.slices.add(LETTER_STEPS);
+                let (message, number) = (Arc::clone(&message), None);
+                sink.mail(owner, Mail::Copy { message, version, number });
+            }
+            if self.slices.is_spent() && !copies.is_empty() {
+                return self.slices.put_off(Work::Copies(copies), now);
+            }
+        }
+    }
+
     /// Another node keeps a message that this one is to keep too.
     fn on_copy(
         &mut self,
@@ -241,6 +265,9 @@ impl Shard {
         self.begin_answer();
         let is_cleared = message.payload.is_empty();
         let is_newer = self.retained.take_version(&message.topic, version, is_cleared);
+        if is_newer {
+            self.copied.note(from, (Arc::clone(&message), version));
+        }
         let to_log = Arc::clone(&message);
         let is_changed = self.retained.copy(message, is_newer);
         self.log_kept(&to_log, is_changed, sink);

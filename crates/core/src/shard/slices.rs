@@ -5,6 +5,7 @@
 //! waits has its slice in turn. Packets of one input stop at a multiple of it.
 
 use super::Shard;
+use crate::copied::Copy;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::partitions::Partition;
 use crate::routing::{InterestsAt, News};
@@ -52,6 +53,8 @@ pub(super) enum Work {
     Base,
     /// What another node is told of all that is here.
     List(Box<List>),
+    /// Retained messages that came from a node that is lost.
+    Copies(VecDeque<Copy>),
     /// What another node is to know of wills.
     Wills(WillWalk),
     /// What is to be forgotten of another node.
@@ -197,6 +200,7 @@ impl Shard {
                 }
                 Work::Base => self.base_in_turn(now, sink),
                 Work::List(list) => self.go_on_listing(list, now, sink),
+                Work::Copies(copies) => self.copy_again(copies, now, sink),
                 Work::Wills(walk) => self.tell_all_wills(walk, now, sink),
                 Work::Forget(forget) => self.go_on_forgetting(forget, now),
                 Work::Packets(conn) => {

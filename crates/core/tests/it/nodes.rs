@@ -1,8 +1,8 @@
 //! Sessions that go from node to node, a shard each: with what is on its way, and when a node is
 //! lost meanwhile.
 
-use crate::net::{Ask, Net, Peer};
-use weir_wire::packet::Will;
+use crate::net::{Ask, Net, Peer, message};
+use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
 
 const Q1: QoS = QoS::AtLeastOnce;
@@ -291,4 +291,23 @@ fn a_node_that_is_back_leaves_the_wills_that_others_have_sent_alone() {
     let mut came = wills(&mut net, subscriber);
     came.sort();
     assert_eq!(came, ["will/0", "will/1"], "each once");
+}
+
+#[test]
+fn a_retained_message_that_a_lost_node_has_copied_to_some_is_kept_by_all() {
+    let mut net = Net::of_nodes(3, false);
+    let publisher = join_at(&mut net, 0, "p", Ask::default());
+    let retained = Publish { retain: true, ..message("t", QoS::AtMostOnce, 0, "kept") };
+    net.publish_packet(publisher, &retained);
+    while net.letters(0, 1) > 0 {
+        net.deliver_between(0, 1);
+    }
+    net.lose_node(0);
+    net.go_on();
+    for node in [1, 2] {
+        let subscriber = join_at(&mut net, node, &format!("s{node}"), Ask::default());
+        net.subscribe(subscriber, "t", Q1);
+        net.go_on();
+        assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q0 retain kept"], "{node}");
+    }
 }
