@@ -239,6 +239,7 @@ mod tests {
             state,
             state_s: 9,
             address: None,
+            unresolved: None,
             incarnation: None,
             letters: None,
             partitions: 128,
@@ -250,7 +251,9 @@ mod tests {
             node("b", NodeState::Up, Some(link)),
             node("c", NodeState::Away, None),
         ];
-        let cluster = Cluster { nodes, lease_ms: 4_500, epoch: Some(17), ..Cluster::default() };
+        let epoch = Some(17);
+        let cluster =
+            Cluster { nodes, lease_ms: 4_500, epoch, unaddressed: 11, ..Cluster::default() };
         let measured = Measured { cluster: Some(cluster), ..of_shards() };
         let text = text(&measured, Format::Prometheus);
         for part in [
@@ -258,6 +261,7 @@ mod tests {
             "weir_cluster_fenced 0\n",
             "weir_cluster_lease_seconds 4.500000\n",
             "# TYPE weir_cluster_fences_total counter\nweir_cluster_fences_total 0\n",
+            "weir_cluster_unaddressed_letters_total 11\n",
             "weir_cluster_epoch 17\n",
             "weir_cluster_node_up{node=\"a\"} 1\nweir_cluster_node_up{node=\"b\"} 1\n\
              weir_cluster_node_up{node=\"c\"} 0\n",

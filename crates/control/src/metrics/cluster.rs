@@ -39,6 +39,12 @@ const LOST: Family = family(
     "Times that another node was lost, also by being stopped.",
     &[],
 );
+const UNADDRESSED: Family = family(
+    "weir_cluster_unaddressed_letters",
+    Kind::Counter,
+    "Letters that were dropped because no member has the shard that they are for.",
+    &[],
+);
 const EPOCH: Family =
     family("weir_cluster_epoch", Kind::Gauge, "The newest epoch of a partition.", &[]);
 const WAITING_LETTERS: Family = family(
@@ -100,6 +106,7 @@ pub(super) const FAMILIES: &[&Family] = &[
     &LEASE,
     &FENCES,
     &LOST,
+    &UNADDRESSED,
     &EPOCH,
     &WAITING_LETTERS,
     &WAITING_BYTES,
@@ -139,6 +146,7 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
         Metric::of(&LEASE, cluster.lease_ms.saturating_mul(1_000)),
         Metric::of(&FENCES, cluster.fences),
         Metric::of(&LOST, cluster.nodes_lost),
+        Metric::of(&UNADDRESSED, cluster.unaddressed),
         nodes(&NODE_UP, |node| node.is_up().into()),
         nodes(&PARTITIONS, |node| node.partitions.into()),
         links(&WAITING_LETTERS, |link| vec![(None, link.waiting_letters)]),
