@@ -29,8 +29,9 @@ pub struct ClusterConfig {
     pub node: Option<String>,
     /// Where other nodes connect, `HOST:PORT`, by default `127.0.0.1:7883`.
     pub listen: String,
-    /// Where they find it, if that is another address than `listen`. By default, where that is one
-    /// of all interfaces such as `0.0.0.0:7883`: the address that this host has on its way to etcd.
+    /// Where they find it, if that is another address than `listen`; a name is looked up again
+    /// while there is no connection. By default, where `listen` is one of all interfaces such as
+    /// `0.0.0.0:7883`: the address that this host has on its way to etcd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
     /// A `[cluster.tls]` table: how nodes encrypt what they say to each other. Without it, whoever

@@ -11,6 +11,8 @@ mod delivery;
 mod gate;
 mod lease;
 mod member;
+mod names;
+mod search;
 
 use crate::cluster::Membership;
 use crate::letter::{Letter, NodeNews};
@@ -20,6 +22,8 @@ use delivery::Delivery;
 pub(crate) use gate::Gate;
 pub(crate) use lease::Lease;
 use member::{Member, Peer};
+pub(crate) use names::Names;
+use search::Search;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -63,6 +67,7 @@ pub(crate) struct Post {
     mailbox: Mailbox<Letter>,
     membership: Membership,
     peers: BTreeMap<Slot, Peer>,
+    names: Names,
     /// How many shards of other nodes have told each shard of this one all that they have.
     lists: Vec<usize>,
     gate: Gate,
@@ -84,6 +89,7 @@ impl Post {
         mailbox: Mailbox<Letter>,
         membership: Membership,
         (gate, lease, board): (Gate, Arc<Lease>, Board),
+        names: Names,
     ) -> Self {
         lease.set(membership.acts_until());
         Self {
@@ -92,6 +98,7 @@ impl Post {
             mailbox,
             membership,
             peers: BTreeMap::new(),
+            names,
             gate,
             lease,
             board,
@@ -107,8 +114,9 @@ impl Post {
     pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::Acquire) {
             self.follow(carrier);
+            self.names.seek(&mut self.peers, carrier, Micros(now_us()));
             self.board.show(&self.membership, &self.peers);
-            let timeout = self.timeout();
+            let timeout = self.timeout(carrier);
             carrier.turn(timeout, &mut self)?;
         }
         self.membership.leave();
@@ -120,14 +128,15 @@ impl Post {
         Ok(())
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&self, carrier: &impl Carrier) -> Option<Duration> {
         if self.has_room() && (self.has_letters || !self.mailbox.fall_asleep()) {
             return Some(Duration::ZERO);
         }
         let now = Micros(now_us());
         let again = (!self.is_posted).then_some(now + SOON);
         let links = self.peers.values().filter_map(|peer| peer.link.poll_timeout());
-        let due = links.chain(again).chain(self.membership.due()).min()?;
+        let names = Names::due(&self.peers, carrier);
+        let due = links.chain(again).chain(names).chain(self.membership.due()).min()?;
         Some(Duration::from_micros(due.0.saturating_sub(now.0)))
     }
 
@@ -158,7 +167,7 @@ impl Post {
             return self.fence(carrier);
         };
         let is_other = std::mem::replace(&mut self.setup.incarnation, incarnation) != incarnation;
-        let members: Vec<Member> = self.membership.others().filter_map(Member::of).collect();
+        let members: Vec<Member> = self.membership.others().map(Member::of).collect();
         let gone = |slot: &&Slot| is_other || !members.iter().any(|member| member.slot == **slot);
         let gone: Vec<Slot> = self.peers.keys().filter(gone).copied().collect();
         gone.into_iter().for_each(|slot| self.lose(slot, carrier));
@@ -205,10 +214,10 @@ impl Post {
             window_bytes: LinkSettings::WINDOW_BYTES,
             frame_bytes_max: self.setup.frame_bytes_max,
         };
-        tracing::info!(node = member.name, address = %member.address, "a node is a member");
-        let address = NodeAddress { address: member.address, host: member.host.clone() };
-        carrier.join(member.slot, address);
-        self.peers.insert(member.slot, Peer::new(member, settings));
+        tracing::info!(node = member.name, address = member.address, "a node is a member");
+        let (search, addresses) = Search::new(&member.address);
+        carrier.join(member.slot, NodeAddress { addresses, host: member.host.clone() });
+        self.peers.insert(member.slot, Peer::new(member, settings, search));
     }
 
     /// A node is not a member any more.
@@ -231,11 +240,13 @@ impl Post {
             self.has_letters = false;
             return;
         }
-        let Self { setup, mailbox, peers, lists, .. } = self;
+        let Self { setup, mailbox, peers, lists, board, .. } = self;
         self.has_letters = mailbox.receive(|_, from, letter| match letter {
             Letter::Far(to, mail) => {
                 let from = ShardId(setup.shards.start + from as u16);
-                push(peers, (from, to), &mail, setup.wall);
+                if !push(peers, (from, to), &mail, setup.wall) {
+                    board.count_unaddressed();
+                }
             }
             Letter::Lists(count) => lists[from] = count,
             _ => {}
@@ -248,14 +259,20 @@ impl Post {
     }
 }
 
-/// Gives a letter to the link of the node that has its receiver, if that is not lost: whoever waits
-/// for it has been told then.
-fn push(peers: &mut BTreeMap<Slot, Peer>, (from, to): (ShardId, ShardId), mail: &Mail, wall: Wall) {
+/// Gives a letter to the link of the node that has its receiver. Says whether there is one: of a
+/// node that is lost, whoever waits for it has been told.
+fn push(
+    peers: &mut BTreeMap<Slot, Peer>,
+    (from, to): (ShardId, ShardId),
+    mail: &Mail,
+    wall: Wall,
+) -> bool {
     let mut all = peers.values_mut();
-    let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return };
+    let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return false };
     if peer.link.push(from, to, mail, wall) == Pushed::TooLong {
         tracing::error!(node = peer.member.name, "a letter is too long for any frame");
     }
+    true
 }
 
 /// Tells all shards of this node.
@@ -318,5 +335,20 @@ impl weir_carrier::Post for Post {
                 out.resume(node);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use member::tests::peer;
+
+    #[test]
+    fn letters_are_kept_for_a_member_that_is_not_found_and_for_nobody_else() {
+        let mut peers = BTreeMap::from([peer(3, "nowhere")]);
+        let mail = Mail::Interest { filter: "a/b".into(), number: 1 };
+        let mut push = |to| push(&mut peers, (ShardId(9), ShardId(to)), &mail, Wall(0));
+        assert_eq!((push(3), push(4)), (true, false));
+        assert_eq!(peers[&Slot(3)].link.letters(), 1);
     }
 }

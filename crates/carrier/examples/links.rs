@@ -95,7 +95,7 @@ fn send(
 ) -> Result<f64> {
     let mut carrier = carrier(kind, 1, 0)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    carrier.join(Slot(0), NodeAddress { address, host: "localhost".into() });
+    carrier.join(Slot(0), NodeAddress { addresses: vec![address], host: "localhost".into() });
     let mut desk = Desk::new(1, 0);
     while !desk.link.is_up() {
         carrier.turn(Some(Duration::from_millis(10)), &mut desk)?;
@@ -122,7 +122,7 @@ fn receive(kind: &str, port: u16, letters: u64) -> Result<()> {
     let mut carrier = carrier(kind, 0, port)?;
     // It is the other one that connects.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    carrier.join(Slot(1), NodeAddress { address, host: "localhost".into() });
+    carrier.join(Slot(1), NodeAddress { addresses: vec![address], host: "localhost".into() });
     let mut desk = Desk::new(0, 1);
     while !desk.link.is_up() {
         carrier.turn(Some(Duration::from_millis(10)), &mut desk)?;

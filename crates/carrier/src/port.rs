@@ -13,10 +13,16 @@ pub(crate) const NODES_MAX: usize = SLOTS as usize;
 /// Where a node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// Its address for other nodes.
-    pub address: SocketAddr,
+    /// Its addresses for other nodes, the best first; none while they are not known.
+    pub addresses: Vec<SocketAddr>,
     /// Whom its certificate is for: a name or an address. Only TLS asks.
     pub host: String,
+}
+
+/// Whether it is the same addresses, in any order: who is asked for a name may answer in another
+/// each time.
+pub(crate) fn are_same(known: &[SocketAddr], found: &[SocketAddr]) -> bool {
+    known.len() == found.len() && found.iter().all(|address| known.contains(address))
 }
 
 /// Carries frames between this node and others.
@@ -26,6 +32,13 @@ pub trait Carrier {
 
     /// The node of this slot belongs to it from now on, and is there.
     fn join(&mut self, node: Slot, at: NodeAddress);
+
+    /// Whether this node is to connect to that one, and is not connected: whoever knows where it is
+    /// now says so by [`Carrier::found`].
+    fn seeks(&self, node: Slot) -> bool;
+
+    /// A node that belongs to it has these addresses now. A connection that there is stays.
+    fn found(&mut self, node: Slot, addresses: &[SocketAddr]);
 
     /// It does not any more.
     fn leave(&mut self, node: Slot);

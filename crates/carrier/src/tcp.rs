@@ -9,7 +9,7 @@ mod tls;
 pub use tls::Tls;
 
 use crate::backoff::Backoff;
-use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post};
+use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post, are_same};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -67,26 +67,39 @@ impl Carrier for Tcp {
     fn join(&mut self, node: Slot, at: NodeAddress) {
         self.leave(node);
         let Self { net, .. } = self;
+        let connects = node < net.own;
         let transport = match &net.tls {
-            None => Some(Transport::Plain),
-            Some(tls) => tls.to_node(&at),
+            Some(tls) if connects => tls.to_node(&at.host),
+            _ => Some(Transport::Plain),
         };
         let Some(transport) = transport else {
             let (node, host) = (node.0, at.host);
             tracing::error!(node, host, "no certificate can be for the host of this node");
             return;
         };
-        let connects = node < net.own;
         if let Some(free) = net.nodes.get_mut(usize::from(node.0)).filter(|_| node != net.own) {
             *free = Some(Node {
-                address: at.address,
+                addresses: Vec::new(),
+                tries: 0,
                 transport,
                 connects,
                 token: None,
                 is_up: false,
-                due_us: connects.then(now_us),
+                due_us: None,
                 backoff: Backoff::new(),
             });
+        }
+        self.found(node, &at.addresses);
+    }
+
+    fn seeks(&self, node: Slot) -> bool {
+        self.net.node(node).is_some_and(|node| node.connects && !node.is_up)
+    }
+
+    fn found(&mut self, node: Slot, addresses: &[SocketAddr]) {
+        let Some(node) = self.net.node_mut(node) else { return };
+        if let Some(token) = node.move_to(addresses, now_us()) {
+            self.reactor.io().abort(token);
         }
     }
 
@@ -109,7 +122,10 @@ impl Carrier for Tcp {
 
 /// A node that belongs to the cluster.
 struct Node {
-    address: SocketAddr,
+    /// The best first; none while they are not known.
+    addresses: Vec<SocketAddr>,
+    /// Counts those that led nowhere: the next one is tried.
+    tries: usize,
     transport: Transport,
     /// Whether it is this node that connects.
     connects: bool,
@@ -122,12 +138,35 @@ struct Node {
 }
 
 impl Node {
+    /// Where it is to be found next.
+    fn address(&self) -> Option<SocketAddr> {
+        self.addresses.get(self.tries % self.addresses.len().max(1)).copied()
+    }
+
+    /// It has these addresses now. Gives the try that is to end, since it goes to another one.
+    fn move_to(&mut self, addresses: &[SocketAddr], now_us: u64) -> Option<Token> {
+        if are_same(&self.addresses, addresses) {
+            return None;
+        }
+        let tried = self.address();
+        let at = addresses.iter().position(|it| Some(*it) == tried);
+        (self.addresses, self.tries) = (addresses.to_vec(), at.unwrap_or(0));
+        if !self.connects || self.is_up || at.is_some() {
+            return None;
+        }
+        (self.due_us, self.backoff) = (Some(now_us), Backoff::new());
+        self.token.take()
+    }
+
     fn made(&mut self, now_us: u64) {
         (self.is_up, self.due_us) = (true, None);
         self.backoff.made(now_us);
     }
 
     fn lost(&mut self, now_us: u64) {
+        if !self.is_up {
+            self.tries += 1;
+        }
         (self.token, self.is_up) = (None, false);
         let again_us = self.backoff.lost(now_us);
         self.due_us = self.connects.then_some(again_us);
@@ -184,12 +223,16 @@ impl Net {
                 node.lost(now_us);
                 continue;
             }
-            match io.connect(&node.transport, node.address, None) {
+            let Some(address) = node.address() else {
+                node.due_us = None;
+                continue;
+            };
+            match io.connect(&node.transport, address, None) {
                 Ok(token) => {
                     (node.token, node.due_us) = (Some(token), Some(now_us + GREET_MAX_US));
                 }
                 Err(error) => {
-                    tracing::debug!(address = %node.address, %error, "cannot connect to a node");
+                    tracing::debug!(%address, %error, "cannot connect to a node");
                     node.lost(now_us);
                 }
             }

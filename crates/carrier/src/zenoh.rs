@@ -9,7 +9,7 @@ mod inbox;
 mod way;
 
 use crate::backoff::Backoff;
-use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post};
+use crate::port::{Carrier, Lost, NODES_MAX, NodeAddress, Outlet, Post, are_same};
 use inbox::{Came, Inbox};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -250,6 +250,22 @@ impl Carrier for Zenoh {
         }
     }
 
+    fn seeks(&self, node: Slot) -> bool {
+        let known = self.nodes.get(usize::from(node.0)).and_then(Option::as_ref);
+        node < self.settings.own && known.is_some_and(|node| node.way.number().is_none())
+    }
+
+    fn found(&mut self, node: Slot, addresses: &[SocketAddr]) {
+        let seeks = self.seeks(node);
+        let Some(known) = self.node_mut(node) else { return };
+        if !are_same(&known.at.addresses, addresses) {
+            known.at.addresses = addresses.to_vec();
+            if seeks {
+                self.open_us = Some(now_us());
+            }
+        }
+    }
+
     fn leave(&mut self, node: Slot) {
         if let Some(node) = self.nodes.get_mut(usize::from(node.0)).and_then(Option::take) {
             node.held.iter().for_each(|bytes| self.inbox.taken(bytes.len()));
@@ -343,13 +359,16 @@ impl Open {
 fn config(settings: &Settings, nodes: &[Option<Node>; NODES_MAX]) -> zenoh::Result<zenoh::Config> {
     let scheme = if settings.tls.is_some() { "tls" } else { "tcp" };
     let lower = nodes.iter().take(usize::from(settings.own.0)).flatten();
-    let connect: Vec<String> = lower
-        .map(|Node { at, .. }| match settings.tls {
-            // The name is what the certificate is for.
-            Some(_) => format!("{scheme}/{}:{}", at.host, at.address.port()),
-            None => format!("{scheme}/{}", at.address),
-        })
-        .collect();
+    let endpoint = |host: &str, address: &SocketAddr| match settings.tls {
+        // The name is what the certificate is for.
+        Some(_) => format!("{scheme}/{host}:{}", address.port()),
+        None => format!("{scheme}/{address}"),
+    };
+    let of_node = |node: &Node| {
+        let NodeAddress { addresses, host } = &node.at;
+        addresses.iter().map(|address| endpoint(host, address)).collect::<Vec<_>>()
+    };
+    let connect: Vec<String> = lower.flat_map(of_node).collect();
     let mut config = zenoh::Config::default();
     let mut set = |key: &str, value: serde_json::Value| {
         config.insert_json5(key, &value.to_string()).map_err(|error| format!("{key}: {error}"))

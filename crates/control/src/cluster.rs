@@ -20,6 +20,9 @@ pub struct Cluster {
     pub fences: u64,
     /// How often another node was lost, also by being stopped.
     pub nodes_lost: u64,
+    /// Letters of this node that were dropped because no member has the shard that they are for:
+    /// some are on their way when a node is lost.
+    pub unaddressed: u64,
     /// All nodes that have a place, by slot.
     pub nodes: Vec<ClusterNode>,
 }
@@ -41,6 +44,9 @@ pub struct ClusterNode {
     pub state_s: u64,
     /// Where other nodes connect to it, while it is a member.
     pub address: Option<String>,
+    /// Why this node cannot connect to it: what the name server said when the address was looked up
+    /// last.
+    pub unresolved: Option<String>,
     /// Which of its memberships this is, while it is a member.
     pub incarnation: Option<u64>,
     /// The highest version of letters that it speaks, while it is a member.

@@ -52,6 +52,7 @@ pub(crate) struct Board {
     begun: Micros,
     fences: u64,
     nodes_lost: u64,
+    unaddressed: u64,
     due: Micros,
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn board(
         begun: Micros(now_us()),
         fences: 0,
         nodes_lost: 0,
+        unaddressed: 0,
         due: Micros(0),
     };
     (ClusterWatch { seen, lease, orders, waker }, board)
@@ -121,6 +123,11 @@ impl Board {
 
     pub(super) fn count_loss(&mut self) {
         self.nodes_lost += 1;
+    }
+
+    /// A letter is dropped, since no member has the shard that it is for.
+    pub(super) fn count_unaddressed(&mut self) {
+        self.unaddressed += 1;
     }
 
     /// Does what was ordered, as far as it can be now. What happens of it is added to the events.
@@ -171,11 +178,10 @@ impl Board {
         let mut nodes: Vec<ClusterNode> = all
             .map(|place| {
                 let node = member(place.slot);
-                let link = node.and_then(|node| peers.get(&node.place.slot));
-                let link = link.map(|peer| &peer.link);
-                let state = match (node, link) {
+                let peer = node.and_then(|node| peers.get(&node.place.slot));
+                let state = match (node, peer) {
                     _ if place.name == seen.node => NodeState::Own,
-                    (Some(_), Some(link)) if link.is_up() => NodeState::Up,
+                    (Some(_), Some(peer)) if peer.link.is_up() => NodeState::Up,
                     (Some(_), _) => NodeState::Down,
                     (None, _) => NodeState::Away,
                 };
@@ -186,13 +192,14 @@ impl Board {
                     *known = (state, begun);
                 }
                 let since = Micros(now.0.saturating_sub(known.1.0));
-                shown(place, node, (state, since), link)
+                shown(place, node, (state, since), peer)
             })
             .collect();
         nodes.sort_by_key(|node| node.slot);
         self.states.retain(|slot, _| nodes.iter().any(|node| node.slot == slot.0));
         seen.nodes = nodes;
         (seen.fences, seen.nodes_lost) = (self.fences, self.nodes_lost);
+        seen.unaddressed = self.unaddressed;
         drop(seen);
         self.done.drain(..).for_each(|(said, done)| said(done));
     }
@@ -202,8 +209,9 @@ fn shown(
     place: &Place,
     node: Option<&Node>,
     (state, since): (NodeState, Micros),
-    link: Option<&Link>,
+    peer: Option<&Peer>,
 ) -> ClusterNode {
+    let failure = peer.and_then(|peer| peer.search.failure());
     ClusterNode {
         name: place.name.clone(),
         slot: place.slot.0,
@@ -214,7 +222,8 @@ fn shown(
         address: node.map(|node| node.address.clone()),
         incarnation: node.map(|node| node.incarnation.0),
         letters: node.map(|node| node.letters),
-        link: link.map(shown_link),
+        unresolved: failure.filter(|_| state == NodeState::Down).map(str::to_owned),
+        link: peer.map(|peer| shown_link(&peer.link)),
     }
 }
 

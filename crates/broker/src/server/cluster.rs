@@ -5,7 +5,7 @@ use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
 use crate::journal::clock::wall;
 use crate::letter::Letter;
-use crate::post::{ClusterWatch, Gate, Lease, Post, PostSetup, board};
+use crate::post::{ClusterWatch, Gate, Lease, Names, Post, PostSetup, board};
 use crate::stopper::{Asked, Stopper};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl PostOffice {
         let gate = Gate::new(Arc::clone(asked), stopper, ready::open);
         let (waker, lease) = (self.waker.clone(), Arc::clone(&self.lease));
         let (watch, board) = board(config, Arc::clone(&lease), waker.clone());
-        let post = Post::new(setup, own, membership, (gate, lease, board));
+        let names = Names::new(waker.clone());
+        let post = Post::new(setup, own, membership, (gate, lease, board), names);
         Ok((mailboxes, PostToBe { post, settings, waker, watch }))
     }
 }

@@ -1,7 +1,6 @@
 //! TLS between nodes: each shows a certificate of an authority that all trust, and takes nobody
 //! without one.
 
-use crate::port::NodeAddress;
 use std::sync::Arc;
 use weir_transport::tls::{
     Certificates, Client, ClientAuth, ClientError, Identity, PrivateKey, Server, Setup, Version,
@@ -40,9 +39,10 @@ impl Tls {
         Transport::Layered(Arc::new(Door(self.server.clone())))
     }
 
-    /// Nothing if no certificate can be for its host.
-    pub(super) fn to_node(&self, at: &NodeAddress) -> Option<Transport> {
-        let (host, port) = (at.host.clone(), at.address.port());
+    /// To the node with this host; nothing if no certificate can be for that.
+    pub(super) fn to_node(&self, host: &str) -> Option<Transport> {
+        // Only WebSocket says to a server which port it has.
+        let (host, port) = (host.to_owned(), 0);
         Route { host, port, tls: Some(self.client.clone()), path: None, seed: 0 }.transport()
     }
 }

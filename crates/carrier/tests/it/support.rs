@@ -2,6 +2,7 @@
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use weir_carrier::{Carrier, Lost, NodeAddress, Outlet, Post};
 use weir_cluster::{Inbox, Link, LinkSettings, Peer, Slot};
@@ -41,6 +42,14 @@ impl Node {
         };
         self.desk.links.insert(Slot(node), Link::new(settings));
         self.carrier.join(Slot(node), at);
+    }
+
+    pub(crate) fn seeks(&self, node: u8) -> bool {
+        self.carrier.seeks(Slot(node))
+    }
+
+    pub(crate) fn found(&mut self, node: u8, addresses: &[SocketAddr]) {
+        self.carrier.found(Slot(node), addresses);
     }
 
     pub(crate) fn turn(&mut self) {

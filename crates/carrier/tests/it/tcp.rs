@@ -18,7 +18,7 @@ fn carrier(own: u8, listener: &TcpListener, tls: Option<Tls>) -> Tcp {
 }
 
 fn at(address: SocketAddr) -> NodeAddress {
-    NodeAddress { address, host: "localhost".into() }
+    NodeAddress { addresses: vec![address], host: "localhost".into() }
 }
 
 /// Nodes that know each other, and where they are.
@@ -104,6 +104,73 @@ fn a_node_that_was_started_anew_is_found_again() {
     a.send(1, 11..=20, 10);
     until(&mut [&mut a, &mut b], |nodes| nodes[1].came(0).len() == 10);
     assert_eq!(b.came(0), (11..=20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_node_is_reached_once_its_address_is_found_and_by_another_after_it_has_moved() {
+    let listeners = [listener(), listener(), listener()];
+    let addresses = listeners.each_ref().map(|it| it.local_addr().unwrap());
+    let unknown = || NodeAddress { addresses: Vec::new(), host: "localhost".into() };
+    let mut a = Node::new(0, 1, carrier(0, &listeners[0], None));
+    let mut b = Node::new(1, 1, carrier(1, &listeners[2], None));
+    // Who is connected to need not know where the other is.
+    a.join(1, unknown());
+    b.join(0, unknown());
+    b.send(0, 1..=10, 10);
+    (0..20).for_each(|_| [&mut a, &mut b].into_iter().for_each(Node::turn));
+    assert!(a.came(1).is_empty());
+    assert_eq!((a.seeks(1), b.seeks(0)), (false, true));
+    b.found(0, &addresses[..1]);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 10);
+    assert!(!b.seeks(0));
+    // While they are connected, nothing follows of it.
+    b.found(0, &addresses[1..2]);
+    b.send(0, 11..=20, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 20);
+    assert_eq!(a.desk.notes[&Slot(1)].ups, 1);
+    // It is elsewhere now.
+    drop(a);
+    let mut a = Node::new(0, 2, carrier(0, &listeners[1], None));
+    a.join(1, unknown());
+    b.send(0, 21..=21, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[1].desk.notes[&Slot(0)].resets == 1);
+    b.send(0, 22..=30, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).last() == Some(&30));
+}
+
+#[test]
+fn a_try_that_goes_nowhere_ends_when_the_node_is_found_elsewhere() {
+    let authority = Authority::new();
+    let tls = || Some(tls(&authority, &authority));
+    let (silent, good) = (TcpListener::bind("127.0.0.1:0").unwrap(), listener());
+    let mut a = Node::new(0, 1, carrier(0, &good, tls()));
+    let mut b = Node::new(1, 1, carrier(1, &listener(), tls()));
+    a.join(1, at(good.local_addr().unwrap()));
+    b.join(0, at(silent.local_addr().unwrap()));
+    b.turn();
+    // Nobody answers what it says.
+    let (mut stream, _) = silent.accept().unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    b.found(0, &[good.local_addr().unwrap()]);
+    b.turn();
+    let end = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+    assert!(matches!(end, Ok(_) | Err(std::io::ErrorKind::ConnectionReset)), "{end:?}");
+    b.send(0, 1..=1, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 1);
+}
+
+#[test]
+fn all_addresses_of_a_node_are_tried() {
+    let listener = listener();
+    let good = listener.local_addr().unwrap();
+    // Nobody listens there any more.
+    let dead = self::listener().local_addr().unwrap();
+    let mut a = Node::new(0, 1, carrier(0, &listener, None));
+    let mut b = Node::new(1, 1, carrier(1, &self::listener(), None));
+    a.join(1, at(good));
+    b.join(0, NodeAddress { addresses: vec![dead, good], host: "localhost".into() });
+    b.send(0, 1..=1, 10);
+    until(&mut [&mut a, &mut b], |nodes| nodes[0].came(1).len() == 1);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn addresses<const N: usize>() -> [SocketAddr; N] {
 }
 
 fn at(address: SocketAddr) -> NodeAddress {
-    NodeAddress { address, host: "localhost".into() }
+    NodeAddress { addresses: vec![address], host: "localhost".into() }
 }
 
 #[test]

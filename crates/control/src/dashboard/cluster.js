@@ -34,7 +34,7 @@ export async function showState(isCurrent) {
     tile("nodes lost", count(nodes_lost), "since the start"),
   ]);
   refill(id("cluster-nodes"), [table("Nodes", [text("node"), short("state"), number("slot"), short("shards"), short("letters"), short("address")], nodes.map((of) => [
-    of.name, state(of), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.letters === null ? "-" : "version " + of.letters, of.address ?? "-",
+    of.name, state(of), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.letters === null ? "-" : "version " + of.letters, where(of),
   ]))]);
   offer(nodes.filter((of) => of.state === "away").map((of) => of.name));
   const linked = nodes.filter((of) => of.link);
@@ -46,6 +46,10 @@ export async function showState(isCurrent) {
 function state(of) {
   const [words, kind] = STATES[of.state] ?? [of.state, ""];
   return make("span", `${words}, ${lasting(of.state_s)}`, kind);
+}
+
+function where(of) {
+  return of.unresolved ? make("span", `${of.address} does not resolve: ${of.unresolved}`, "bad") : of.address ?? "-";
 }
 
 // Buttons stay where they are while nothing changes: one may have the focus.

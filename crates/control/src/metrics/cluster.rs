@@ -33,6 +33,12 @@ const LOST: Family = family(
     "Times that another node was lost, also by being stopped.",
     &[],
 );
+const UNADDRESSED: Family = family(
+    "weir_cluster_unaddressed_letters",
+    Kind::Counter,
+    "Letters that were dropped because no member has the shard that they are for.",
+    &[],
+);
 const WAITING_LETTERS: Family = family(
     "weir_cluster_link_waiting_letters",
     Kind::Gauge,
@@ -91,6 +97,7 @@ pub(super) const FAMILIES: &[&Family] = &[
     &LEASE,
     &FENCES,
     &LOST,
+    &UNADDRESSED,
     &WAITING_LETTERS,
     &WAITING_BYTES,
     &LETTERS,
@@ -128,6 +135,7 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
         Metric::of(&LEASE, cluster.lease_ms.saturating_mul(1_000)),
         Metric::of(&FENCES, cluster.fences),
         Metric::of(&LOST, cluster.nodes_lost),
+        Metric::of(&UNADDRESSED, cluster.unaddressed),
         nodes(&NODE_UP, |node| node.is_up().into()),
         links(&WAITING_LETTERS, |link| vec![(None, link.waiting_letters)]),
         links(&WAITING_BYTES, |link| vec![(None, link.waiting_bytes)]),

@@ -65,7 +65,18 @@ fn table(cluster: &Cluster) -> String {
         error(node),
     );
     text.extend(nodes.iter().map(line));
+    text.extend(nodes.iter().filter_map(unresolved));
     text
+}
+
+fn unresolved(ClusterNode { name, address, unresolved, .. }: &ClusterNode) -> Option<String> {
+    let (address, why) = (address.as_ref()?, unresolved.as_ref()?);
+    Some(format!(
+        "{}: its address {} does not resolve: {}\n",
+        error(name),
+        error(address),
+        error(why)
+    ))
 }
 
 fn line(node: &ClusterNode) -> String {
@@ -118,7 +129,7 @@ mod tests {
         let link = serde_json::to_value(link).unwrap();
         let mut cluster = json!({
             "name": "weir", "node": "a", "letters": 3, "fenced": false, "lease_ms": 4_678,
-            "fences": 0, "nodes_lost": 1, "nodes": [
+            "fences": 0, "nodes_lost": 1, "unaddressed": 0, "nodes": [
                 node("a", 0, "own", json!(null)),
                 node("b", 1, "up", link),
                 node("a-name-that-is-too-long", 15, "away", json!(null)),
@@ -135,6 +146,16 @@ mod tests {
              b                  1      2-3  up       60 s   12345k  10.0.0.1:7883\n\
              a-name-that-i…    15    30-31  AWAY   15 min        -  -\n"
         );
+        let of_b = cluster["nodes"][1].as_object_mut().unwrap();
+        of_b.extend([
+            ("state".to_owned(), "down".into()),
+            ("address".to_owned(), "b.lab:7883".into()),
+            ("unresolved".to_owned(), "no such\u{1b} name".into()),
+        ]);
+        let said = text(&cluster);
+        let line = said.lines().last().unwrap();
+        assert!(line.starts_with("b: its address b.lab:7883 does not resolve: no such"), "{line}");
+        assert!(!line.contains('\u{1b}'), "{line}");
         cluster["fenced"] = true.into();
         assert!(text(&cluster).contains("FENCED, lets nobody in"));
     }

@@ -51,6 +51,21 @@ impl Node {
 /// A node that need not be ready; ended with the value.
 struct Starting(Child);
 
+impl Starting {
+    fn begin(etcd: &Etcd, name: &str) -> (Self, PathBuf) {
+        let (socket, more) = control(etcd, name);
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.arg("broker").arg(etcd.node_with(name, &more));
+        (Self(weir.stderr(Stdio::null()).spawn().unwrap()), socket)
+    }
+}
+
+/// What `weir ctl health` says.
+fn health(socket: &Path) -> (Option<i32>, String) {
+    let output = ctl(socket, &["health"]);
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
 impl Drop for Starting {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to end.
@@ -81,6 +96,19 @@ impl Etcd {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    /// A member that never says what it has.
+    fn mute(&self, address: &str) {
+        let mut member = json!({ "name": "mute", "slot": 0, "first_shard": 0, "shards": 1 });
+        self.put("weir/weir/places", &json!({ "places": [member] }));
+        member.as_object_mut().unwrap().extend([
+            ("incarnation".into(), 1.into()),
+            ("address".into(), address.into()),
+            ("letters".into(), 1.into()),
+            ("letters_min".into(), 1.into()),
+        ]);
+        self.put("weir/weir/members/0", &member);
     }
 
     fn put(&self, key: &str, value: &Value) {
@@ -146,25 +174,9 @@ fn every_node_shows_all_and_forgets_one_that_is_gone() {
 #[test]
 fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
     let Some(etcd) = Etcd::start() else { return };
-    // A member that never says what it has.
-    let place = json!({ "name": "mute", "slot": 0, "first_shard": 0, "shards": 1 });
-    etcd.put("weir/weir/places", &json!({ "places": [place] }));
-    let mut member = place;
-    member.as_object_mut().unwrap().extend([
-        ("incarnation".into(), 1.into()),
-        ("address".into(), "127.0.0.1:1".into()),
-        ("letters".into(), 1.into()),
-        ("letters_min".into(), 1.into()),
-    ]);
-    etcd.put("weir/weir/members/0", &member);
-    let (socket, more) = control(&etcd, "a");
-    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-    weir.arg("broker").arg(etcd.node_with("a", &more));
-    let mut node = Starting(weir.stderr(Stdio::null()).spawn().unwrap());
-    let health = || {
-        let output = ctl(&socket, &["health"]);
-        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
-    };
+    etcd.mute("127.0.0.1:1");
+    let (mut node, socket) = Starting::begin(&etcd, "a");
+    let health = || health(&socket);
     loop {
         let (code, said) = health();
         assert_ne!(code, Some(0), "{said}");
@@ -181,6 +193,52 @@ fn a_node_is_not_ready_before_it_knows_what_all_others_have() {
     while health() != (Some(0), "ready\n".into()) {
         assert_eq!(node.0.try_wait().unwrap(), None);
     }
+}
+
+#[test]
+fn a_member_whose_address_does_not_resolve_is_waited_for_and_shown() {
+    let Some(etcd) = Etcd::start() else { return };
+    // Nobody has to be asked for that.
+    etcd.mute("nowhere");
+    let (mut node, socket) = Starting::begin(&etcd, "a");
+    let mut shown = |wanted: &dyn Fn(&Value) -> bool| loop {
+        assert_eq!(node.0.try_wait().unwrap(), None);
+        let output = ctl(&socket, &["cluster", "--json"]);
+        if output.status.success()
+            && let Ok(cluster) = serde_json::from_slice::<Value>(&output.stdout)
+            && wanted(&cluster["nodes"][0])
+        {
+            return cluster;
+        }
+    };
+    let cluster = shown(&|mute| mute["unresolved"].is_string());
+    assert_eq!(states(&cluster), ["down", "own"]);
+    let (code, told) = health(&socket);
+    assert_ne!(code, Some(0), "{told}");
+    let table = said(&ctl(&socket, &["cluster"]));
+    assert!(table.contains("\nmute: its address nowhere does not resolve: "), "{table}");
+    // It is somewhere now.
+    etcd.mute("127.0.0.1:1");
+    let cluster = shown(&|mute| mute["unresolved"].is_null());
+    assert_eq!(cluster["nodes"][0]["address"], "127.0.0.1:1");
+}
+
+#[test]
+fn nodes_find_each_other_by_name() {
+    let Some(etcd) = Etcd::start() else { return };
+    let nodes = ["a", "b"].map(|name| {
+        let (socket, more) = control(&etcd, name);
+        let path = etcd.node_with(name, "");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (_, port) = text.trim_end().rsplit_once(':').unwrap();
+        // The quote behind the port is the end of this, too.
+        std::fs::write(&path, format!("{text}\nadvertise = \"localhost:{port}\n{more}")).unwrap();
+        Node { broker: broker(path), socket }
+    });
+    let cluster = nodes[1].shows(|cluster| states(cluster) == ["up", "own"]);
+    let of_a = &cluster["nodes"][0];
+    assert!(of_a["address"].as_str().unwrap().starts_with("localhost:"), "{of_a}");
+    assert_eq!(of_a["unresolved"], json!(null));
 }
 
 /// With `PICTURES=FOLDER`, an absolute path, pictures of it are kept there.
