@@ -2,7 +2,7 @@
 
 use crate::Options;
 use crate::client::{Phase, Run, Traveller};
-use crate::ledger::{At, Counts, Ledger, Loss};
+use crate::ledger::{At, Counts, Finding, Ledger, Loss};
 use crate::nodes::Nodes;
 use crate::plan::{Fault, NODES, name};
 use crate::probe::{retained, until_all_serve};
@@ -31,13 +31,13 @@ const WAIT_MAX: Duration = Duration::from_secs(90);
 const AFTER: Duration = Duration::from_secs(2);
 
 /// What is on its way is lost if nothing comes for so long.
-const SILENCE: Duration = Duration::from_secs(12);
+const SILENCE: Duration = Duration::from_secs(8);
 
 /// Nodes have to retain the same within this time.
 const ALIKE_MAX: Duration = Duration::from_secs(5);
 
-/// Findings of a fault that are told one by one.
-const TOLD_MAX: usize = 8;
+/// Findings of each kind and fault that are told one by one.
+const TOLD_MAX: usize = 5;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
         tell(&run, &course);
         ended
     });
-    ended.map(|()| run.ledger().found == 0)
+    ended.map(|()| run.ledger().found.iter().all(|&count| count == 0))
 }
 
 fn start_clients<'scope>(run: &'scope Run, seed: u64, scope: &'scope Scope<'scope, '_>) {
@@ -163,7 +163,8 @@ impl Course<'_> {
         );
         let mut ledger = self.run.ledger();
         if served > SERVE_MAX {
-            ledger.find(from, &format!("all serve only after {:.1} s", served.as_secs_f64()));
+            let what = format!("all serve only after {:.1} s", served.as_secs_f64());
+            ledger.find(Finding::NotServed, from, &what);
         }
         drop(ledger);
         self.tell_findings();
@@ -176,9 +177,13 @@ impl Course<'_> {
 
     fn tell_findings(&self) {
         let findings = self.run.ledger().findings();
-        findings.iter().take(TOLD_MAX).for_each(|what| println!("    FOUND {what}"));
-        if findings.len() > TOLD_MAX {
-            println!("    FOUND {} more", findings.len() - TOLD_MAX);
+        for finding in Finding::ALL {
+            let mut whats = findings.iter().filter(|(of, _)| *of == finding).map(|(_, what)| what);
+            whats.by_ref().take(TOLD_MAX).for_each(|what| println!("    FOUND {what}"));
+            let more = whats.count();
+            if more > 0 {
+                println!("    FOUND {more} more: {}", finding.name());
+            }
         }
     }
 
@@ -205,7 +210,11 @@ impl Course<'_> {
         let now = self.run.now();
         let unanswered = ledger.unanswered();
         if unanswered > 0 {
-            ledger.find(now, &format!("{unanswered} messages are not answered"));
+            ledger.find(
+                Finding::Unanswered,
+                now,
+                &format!("{unanswered} messages are not answered"),
+            );
         }
         ledger.settle(losses, now);
         drop(ledger);
@@ -220,7 +229,7 @@ impl Course<'_> {
             let wrong = self.wrong_retained();
             let Err(what) = wrong else { return };
             if begin.elapsed() > ALIKE_MAX {
-                self.run.ledger().find(self.run.now(), &what);
+                self.run.ledger().find(Finding::Retained, self.run.now(), &what);
                 return;
             }
         }
@@ -274,8 +283,9 @@ fn tell(run: &Run, course: &Course<'_>) {
         ("deliveries not promised", not_promised),
         ("sessions begun anew, their node lost", sessions_anew),
         ("retained topics looked at", retained),
-        ("FOUND", ledger.found as u64),
     ];
     println!();
-    rows.iter().for_each(|(what, count)| println!("| {what:<56} | {count:>9} |"));
+    let found = Finding::ALL.into_iter().zip(ledger.found);
+    let found = found.map(|(of, count)| (of.name(), count));
+    rows.into_iter().chain(found).for_each(|(what, count)| println!("| {what:<56} | {count:>9} |"));
 }

@@ -35,6 +35,52 @@ pub(crate) fn content(publisher: usize, row: usize, number: u32, all: usize) -> 
     (topic, payload)
 }
 
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    Lost,
+    /// For a group, while a node was lost.
+    LostInGroup,
+    Twice,
+    OutOfOrder,
+    SessionLost,
+    TwoConnections,
+    Unanswered,
+    Retained,
+    NotServed,
+    Altered,
+}
+
+impl Finding {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Lost,
+        Self::LostInGroup,
+        Self::Twice,
+        Self::OutOfOrder,
+        Self::SessionLost,
+        Self::TwoConnections,
+        Self::Unanswered,
+        Self::Retained,
+        Self::NotServed,
+        Self::Altered,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "acknowledged and lost",
+            Self::LostInGroup => "acknowledged and lost in groups, a node lost",
+            Self::Twice => "QoS 2 doubled",
+            Self::OutOfOrder => "out of order",
+            Self::SessionLost => "sessions lost",
+            Self::TwoConnections => "two connections of one client",
+            Self::Unanswered => "publishers not answered",
+            Self::Retained => "retained messages that differ",
+            Self::NotServed => "nodes that do not serve",
+            Self::Altered => "altered, or packet identifiers not free",
+        }
+    }
+}
+
 /// What a publisher knows of a message.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
@@ -123,9 +169,9 @@ pub(crate) struct Ledger {
     /// Whether a node may be lost.
     pub(crate) is_troubled: bool,
     pub(crate) counts: Counts,
-    findings: Vec<String>,
-    /// How many there were.
-    pub(crate) found: usize,
+    findings: Vec<(Finding, String)>,
+    /// How many there were of each of [`Finding::ALL`].
+    pub(crate) found: [u64; Finding::ALL.len()],
 }
 
 impl Ledger {
@@ -139,7 +185,7 @@ impl Ledger {
             is_troubled: false,
             counts: Counts::default(),
             findings: Vec::new(),
-            found: 0,
+            found: [0; Finding::ALL.len()],
         }
     }
 
@@ -165,13 +211,13 @@ impl Ledger {
     }
 
     /// What is wrong, once.
-    pub(crate) fn find(&mut self, at: At, what: &str) {
-        self.found += 1;
-        self.findings.push(format!("{:.3} s: {what}", at.as_secs_f64()));
+    pub(crate) fn find(&mut self, finding: Finding, at: At, what: &str) {
+        self.found[finding as usize] += 1;
+        self.findings.push((finding, format!("{:.3} s: {what}", at.as_secs_f64())));
     }
 
     /// What was found since this was asked before.
-    pub(crate) fn findings(&mut self) -> Vec<String> {
+    pub(crate) fn findings(&mut self) -> Vec<(Finding, String)> {
         std::mem::take(&mut self.findings)
     }
 
@@ -238,7 +284,7 @@ impl Ledger {
                  and {alive:.3?}",
                 of.name
             );
-            self.find(sent, &what);
+            self.find(Finding::TwoConnections, sent, &what);
         }
     }
 
@@ -264,7 +310,7 @@ impl Ledger {
             let last = heard.last.replace(heard.last.map_or(number, |last| last.max(number)));
             if let Some(last) = last.filter(|&last| last > number && !of.is_group) {
                 let what = format!("{} got {} behind {last}", of.name, message(row, number));
-                self.find(at, &what);
+                self.find(Finding::OutOfOrder, at, &what);
             }
             return;
         }
@@ -280,7 +326,7 @@ impl Ledger {
             let (node, when) = (name(node), when.as_secs_f64());
             let what =
                 format!("{receiver} got {message} twice: on {first} at {when:.3} s and on {node}");
-            self.find(at, &what);
+            self.find(Finding::Twice, at, &what);
         }
     }
 
@@ -330,8 +376,10 @@ impl Ledger {
             }
             let of = &self.sent[row][number];
             let at = |at: At| at.as_secs_f64();
+            let is_group = receiver.is_group && !losses.is_empty();
+            let finding = if is_group { Finding::LostInGroup } else { Finding::Lost };
             let places = receiver.sessions.iter().map(|&at| self.sessions[at].places());
-            found.push(format!(
+            let what = format!(
                 "lost: {}, published on {} at {:.3} s, acknowledged at {:.3} s, for {} ({})",
                 message(row, number as u32),
                 name(of.node),
@@ -339,7 +387,8 @@ impl Ledger {
                 at(of.acknowledged.unwrap_or_default()),
                 receiver.name,
                 places.collect::<Vec<_>>().join("; "),
-            ));
+            );
+            found.push((finding, what));
         });
         self.counts.not_promised += not_promised;
         for session in &mut self.sessions {
@@ -349,7 +398,8 @@ impl Ledger {
                 self.counts.sessions_anew += u64::from(is_permitted);
                 if !is_permitted {
                     let (name, at, places) = (&session.name, at.as_secs_f64(), session.places());
-                    found.push(format!("the session of {name} was lost at {at:.3} s ({places})"));
+                    let what = format!("the session of {name} was lost at {at:.3} s ({places})");
+                    found.push((Finding::SessionLost, what));
                 }
             }
             session.anew.clear();
@@ -358,7 +408,7 @@ impl Ledger {
         }
         self.settled = self.sent.iter().map(Vec::len).collect();
         self.is_troubled = false;
-        found.iter().for_each(|what| self.find(now, what));
+        found.iter().for_each(|(finding, what)| self.find(*finding, now, what));
     }
 
     /// What a publisher's retained topic has to hold, if that is known.

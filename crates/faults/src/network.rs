@@ -69,6 +69,8 @@ pub(crate) fn within(node: usize, program: &str) -> Command {
 
 /// Joins the namespaces of all nodes.
 pub(crate) fn build() -> anyhow::Result<()> {
+    // The names of namespaces are files there.
+    run("mount -t tmpfs tmpfs /run")?;
     run("ip link set lo up")?;
     run("ip link add weir type bridge")?;
     run("ip addr add 10.77.0.254/24 dev weir")?;

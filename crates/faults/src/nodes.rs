@@ -152,20 +152,20 @@ impl Nodes {
         Ok(())
     }
 
-    /// The nodes that others have said to be lost since this was asked before, once for each.
+    /// The nodes that all others have said to be lost since this was asked before: one that is
+    /// fenced says that of those that it does not hear any more.
     pub(crate) fn lost(&mut self) -> anyhow::Result<Vec<usize>> {
-        let mut lost = Vec::new();
-        for node in 0..NODES {
-            let text = std::fs::read(self.path(node, "log"))?;
-            let new = String::from_utf8_lossy(&text[self.read[node]..]).into_owned();
-            self.read[node] = text.len();
-            let is_lost = |node: &usize| {
-                let said = format!("a node is lost node=\"{}\"", name(*node));
-                new.lines().any(|line| line.contains(&said))
-            };
-            lost.extend((0..NODES).filter(is_lost));
+        let mut said = [0; NODES];
+        for by in 0..NODES {
+            let text = std::fs::read(self.path(by, "log"))?;
+            let new = String::from_utf8_lossy(&text[self.read[by]..]).into_owned();
+            self.read[by] = text.len();
+            for (node, said) in said.iter_mut().enumerate() {
+                let what = format!("a node is lost node=\"{}\"", name(node));
+                *said += usize::from(new.lines().any(|line| line.contains(&what)));
+            }
         }
-        Ok(lost)
+        Ok((0..NODES).filter(|&node| said[node] == NODES - 1).collect())
     }
 
     /// The nodes whose process has ended by itself.

@@ -2,7 +2,7 @@
 //! and then, which comes to another node under their name at the same time.
 
 use crate::client::{Arrived, Begun, Phase, Run, Traveller, place, say_goodbye};
-use crate::ledger::{At, ROWS};
+use crate::ledger::{At, Finding, ROWS};
 use crate::plan::NODES;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
@@ -241,8 +241,11 @@ impl<'a> Subscriber<'a> {
     fn deliver(&mut self, qos: QoS, packet_id: Option<PacketId>, message: Option<(usize, u32)>) {
         let (mut ledger, now) = (self.run.ledger(), self.run.now());
         let Some(message) = message else {
-            return ledger
-                .find(now, &format!("{} got an altered message", self.traveller.client_id));
+            return ledger.find(
+                Finding::Altered,
+                now,
+                &format!("{} got an altered message", self.traveller.client_id),
+            );
         };
         if let (QoS::ExactlyOnce, Some(packet_id)) = (qos, packet_id) {
             match self.inbox.arrive(packet_id, message) {
@@ -251,7 +254,7 @@ impl<'a> Subscriber<'a> {
                 Arrival::Reused => {
                     let client_id = &self.traveller.client_id;
                     let what = format!("{client_id} got a packet identifier that is not free");
-                    return ledger.find(now, &what);
+                    return ledger.find(Finding::Altered, now, &what);
                 }
             }
         }
