@@ -55,14 +55,15 @@ pub struct Outbox {
     next: PacketId,
 }
 
-impl Outbox {
-    /// Of a new session.
-    pub fn new() -> Self {
+impl Default for Outbox {
+    fn default() -> Self {
         Self { in_flight: VecDeque::new(), next: PacketId::FIRST }
     }
+}
 
+impl Outbox {
     /// How many messages are in flight.
-    pub fn len(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 

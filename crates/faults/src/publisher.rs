@@ -47,7 +47,7 @@ impl<'a> Publisher<'a> {
         let pins = number < PUBLISHERS / 2;
         let client_id = format!("{}-p{number}", if pins { "pinned" } else { "wandering" });
         let traveller = Traveller::new(run, &client_id, number, pins, seed);
-        Self { run, traveller, number, outbox: Outbox::new() }
+        Self { run, traveller, number, outbox: Outbox::default() }
     }
 
     /// Publishes until the run ends.
@@ -82,7 +82,7 @@ impl<'a> Publisher<'a> {
                 }
                 return Ok(());
             }
-            if is_loading && due.elapsed() >= PERIOD && self.outbox.len() < WINDOW {
+            if is_loading && due.elapsed() >= PERIOD && self.outbox.in_flight() < WINDOW {
                 due = Instant::now();
                 self.publish(&mut link);
             }
@@ -92,7 +92,7 @@ impl<'a> Publisher<'a> {
                     heard = Instant::now();
                     self.note(answer, &mut link);
                 }
-                None if self.outbox.len() == 0 => heard = Instant::now(),
+                None if self.outbox.in_flight() == 0 => heard = Instant::now(),
                 None if heard.elapsed() > patience => return Err(ErrorKind::TimedOut.into()),
                 None => {}
             }
