@@ -1,14 +1,16 @@
 //! A run: quiet load, a fault, until all nodes serve again, and what is known by then.
 
 use crate::Options;
+use crate::ballast;
 use crate::client::{Phase, Run, Traveller};
 use crate::ledger::{At, Counts, Finding, Ledger, Loss};
 use crate::nodes::Nodes;
-use crate::plan::{Fault, NODES, name};
+use crate::plan::{Fault, Kind, NODES, name};
 use crate::probe::{retained, until_all_serve};
 use crate::publisher::{PUBLISHERS, Publisher};
 use crate::subscriber::Subscriber;
 use anyhow::{Context, bail};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -136,8 +138,16 @@ impl Course<'_> {
         self.run.suffer(Some(*fault));
         self.run.ledger().is_troubled = (0..NODES).any(|node| fault.may_lose(node));
         let node = self.nodes.break_by(fault)?;
+        let is_full = fault.kind == Kind::DiskFull;
+        if is_full {
+            ballast::load(node)
+                .with_context(|| format!("cannot use up the disk of {}", name(node)))?;
+        }
         let waited = self.pause(fault.lasts)?;
         self.nodes.mend(fault, node)?;
+        if is_full {
+            ballast::drop_all(node).context("cannot give the disk back")?;
+        }
         let Some(()) = waited else { return Ok(None) };
         let served = until_all_serve(WAIT_MAX).map_err(|why| {
             anyhow::anyhow!("{fault}: not all nodes serve after {} s: {why}", WAIT_MAX.as_secs())
@@ -238,18 +248,18 @@ impl Course<'_> {
     fn wrong_retained(&self) -> Result<(), String> {
         let on = |node| retained(node).map_err(|error| format!("{}: {error}", name(node)));
         let all = (0..NODES).map(on).collect::<Result<Vec<_>, _>>()?;
-        for node in 1..NODES {
-            let topics = all[0].keys().chain(all[node].keys());
-            if let Some(topic) = topics.into_iter().find(|&it| all[0].get(it) != all[node].get(it))
-            {
-                let (one, other) = (all[0].get(topic), all[node].get(topic));
-                return Err(format!(
-                    "retained: {topic} is {one:?} on a, {other:?} on {}",
-                    name(node)
-                ));
-            }
-        }
         let mut ledger = self.run.ledger();
+        let is_alike = |topic: &&String| all.iter().all(|on| on.get(*topic) == all[0].get(*topic));
+        if let Some(topic) = all.iter().flat_map(BTreeMap::keys).find(|topic| !is_alike(topic)) {
+            let on = |(node, on): (usize, &BTreeMap<String, String>)| {
+                let payload =
+                    on.get(topic).map_or("nothing", |payload| payload.trim_end_matches('.'));
+                format!("{}: {payload} of {}", name(node), on.len())
+            };
+            let each: Vec<_> = all.iter().enumerate().map(on).collect();
+            let course = ledger.retained_course(topic);
+            return Err(format!("retained: {topic} differs ({}); {course}", each.join(", ")));
+        }
         for publisher in 0..PUBLISHERS {
             let Some((topic, wanted)) = ledger.retained(publisher) else { continue };
             ledger.counts.retained += 1;

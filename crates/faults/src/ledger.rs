@@ -411,6 +411,28 @@ impl Ledger {
         found.iter().for_each(|(finding, what)| self.find(*finding, now, what));
     }
 
+    /// The last messages of a retained topic, for whoever looks into what differs.
+    pub(crate) fn retained_course(&self, topic: &str) -> String {
+        let publisher = weir_crash::names::retained_by(topic).unwrap_or_default();
+        let publishers = self.sent.len() / ROWS;
+        let Some(row) = self.sent.get(publisher * ROWS + RETAINED) else { return String::new() };
+        let of_topic = (0..)
+            .zip(row)
+            .filter(|(number, _)| content(publisher, RETAINED, *number, publishers).0 == topic);
+        let tell = |(number, of): (u32, &Sending)| {
+            let is_cleared = content(publisher, RETAINED, number, publishers).1.is_empty();
+            let end = match of.acknowledged {
+                _ if of.is_refused => "refused".into(),
+                Some(at) => format!("acknowledged at {:.3} s", at.as_secs_f64()),
+                None => "not answered".into(),
+            };
+            let (what, at) = (if is_cleared { " clears" } else { "" }, of.published.as_secs_f64());
+            format!("{number}{what} on {} at {at:.3} s {end}", name(of.node))
+        };
+        let last: Vec<_> = of_topic.map(tell).collect();
+        last[last.len().saturating_sub(5)..].join("; ")
+    }
+
     /// What a publisher's retained topic has to hold, if that is known.
     pub(crate) fn retained(&self, publisher: usize) -> Option<(String, String)> {
         let row = publisher * ROWS + RETAINED;

@@ -4,6 +4,7 @@
 //!
 //! It takes root and Linux, and is no part of `make test`: docs/developers/faults.md.
 
+mod ballast;
 mod client;
 mod course;
 mod ledger;

@@ -13,8 +13,11 @@ use weir_wire::{Packet, PacketId, Properties, QoS};
 /// How long a node that serves may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
+/// How long SUBACK may take: it waits for other nodes.
+const GRANT_MAX: Duration = Duration::from_secs(10);
+
 /// What is retained is there when nothing has come for so long.
-const SILENCE: Duration = Duration::from_millis(500);
+const SILENCE: Duration = Duration::from_millis(700);
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -82,6 +85,8 @@ pub(crate) fn retained(node: usize) -> io::Result<BTreeMap<String, String>> {
     let (mut link, _) = Link::connect(&place(node, ANSWER_MAX), &client_id, true, false)?;
     link.subscribe([(RETAINED, QoS::AtMostOnce)].into_iter());
     link.flush()?;
+    let is_granted = |packet: &Packet<'_>| matches!(packet, Packet::SubAck(_));
+    while !link.packet(GRANT_MAX, is_granted)?.ok_or(ErrorKind::TimedOut)? {}
     let mut all = BTreeMap::new();
     let message = |packet: &Packet<'_>| match packet {
         Packet::Publish(publish) => {
