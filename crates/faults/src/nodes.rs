@@ -152,20 +152,23 @@ impl Nodes {
         Ok(())
     }
 
-    /// The nodes that all others have said to be lost since this was asked before: one that is
-    /// fenced says that of those that it does not hear any more.
+    /// The nodes that were lost since this was asked before: they say so themselves, or all others
+    /// do. One that is fenced says it of those that it does not hear any more.
     pub(crate) fn lost(&mut self) -> anyhow::Result<Vec<usize>> {
         let mut said = [0; NODES];
         for by in 0..NODES {
             let text = std::fs::read(self.path(by, "log"))?;
             let new = String::from_utf8_lossy(&text[self.read[by]..]).into_owned();
             self.read[by] = text.len();
+            let says = |what: &str| new.lines().any(|line| line.contains(what));
             for (node, said) in said.iter_mut().enumerate() {
-                let what = format!("a node is lost node=\"{}\"", name(node));
-                *said += usize::from(new.lines().any(|line| line.contains(&what)));
+                *said += usize::from(says(&format!("a node is lost node=\"{}\"", name(node))));
+            }
+            if says("this node has lost the cluster") {
+                said[by] = NODES;
             }
         }
-        Ok((0..NODES).filter(|&node| said[node] == NODES - 1).collect())
+        Ok((0..NODES).filter(|&node| said[node] >= NODES - 1).collect())
     }
 
     /// The nodes whose process has ended by itself.
