@@ -152,9 +152,10 @@ impl Course<'_> {
         let served = until_all_serve(WAIT_MAX).map_err(|why| {
             anyhow::anyhow!("{fault}: not all nodes serve after {} s: {why}", WAIT_MAX.as_secs())
         })?;
-        let until = self.run.now() + AFTER / 2;
         self.served_max = self.served_max.max(served);
         let Some(()) = self.pause(AFTER)? else { return Ok(None) };
+        // A node may lose the cluster a little later.
+        let until = self.run.now();
         let mut lost = self.nodes.lost()?;
         lost.extend((0..NODES).filter(|&node| fault.ends_process(node)));
         lost.sort_unstable();
