@@ -110,7 +110,7 @@ struct Session {
     visited: [bool; NODES],
     /// When it was begun anew, and whether its client was told.
     anew: Vec<(At, bool)>,
-    /// When each connection was let in, and the last time at which something left that was answered.
+    /// When each connection was let in, and when the last left of what was answered.
     connections: Vec<(At, At)>,
 }
 

@@ -80,8 +80,8 @@ impl Nodes {
         let etcds = etcds.map(|it| format!("\"http://{it}:2379\"")).collect::<Vec<_>>().join(", ");
         format!(
             "listen = [\"0.0.0.0:1883\"]\nshards = 2\n[auth]\nallow_anonymous = true\n[limits]\n\
-             packet_bytes_max = 65_536\n[store]\npath = {:?}\nsegment_bytes = 1_048_576\n[cluster]\n\
-             node = \"{}\"\nlisten = \"{}:7883\"\netcd = [{etcds}]\n",
+             packet_bytes_max = 65_536\n[store]\npath = {:?}\nsegment_bytes = 1_048_576\n\
+             [cluster]\nnode = \"{}\"\nlisten = \"{}:7883\"\netcd = [{etcds}]\n",
             self.path(node, "store"),
             name(node),
             address(node),
