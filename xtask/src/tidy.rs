@@ -112,6 +112,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "weir-bench",
         ],
     ),
+    ("weir-faults", &["weir-bench", "weir-chance", "weir-crash", "weir-wire"]),
     ("weir-crash", &["weir-bench", "weir-chance", "weir-load", "weir-say", "weir-wire"]),
     (
         "weir",
@@ -159,7 +160,8 @@ const CIRCLES: &[(&str, usize)] = &[];
 const UNSAFE: &str = "crates/reactor";
 
 /// Crates that are not shipped: what they print is for us.
-const NOT_SHIPPED: &[&str] = &["crates/sim", "crates/costs", "crates/flow/compare", "xtask"];
+const NOT_SHIPPED: &[&str] =
+    &["crates/sim", "crates/costs", "crates/faults", "crates/flow/compare", "xtask"];
 
 const LINE_CHARS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 600;

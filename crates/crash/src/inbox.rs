@@ -6,7 +6,7 @@ use weir_wire::PacketId;
 
 /// What a PUBLISH at QoS 2 is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub enum Arrival {
     /// A message.
     New,
     /// The same message once more.
@@ -18,11 +18,11 @@ pub(crate) enum Arrival {
 
 /// What was got and is not released: which message each packet identifier stands for.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(HashMap<PacketId, (usize, u32)>);
+pub struct Inbox(HashMap<PacketId, (usize, u32)>);
 
 impl Inbox {
     /// A message at QoS 2 came: of which stream, and its number.
-    pub(crate) fn arrive(&mut self, packet_id: PacketId, message: (usize, u32)) -> Arrival {
+    pub fn arrive(&mut self, packet_id: PacketId, message: (usize, u32)) -> Arrival {
         match self.0.get(&packet_id) {
             None => {
                 self.0.insert(packet_id, message);
@@ -34,12 +34,12 @@ impl Inbox {
     }
 
     /// PUBREL.
-    pub(crate) fn release(&mut self, packet_id: PacketId) {
+    pub fn release(&mut self, packet_id: PacketId) {
         self.0.remove(&packet_id);
     }
 
     /// The broker has lost the session, and so it ends here, too.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.0.clear();
     }
 }

@@ -4,15 +4,16 @@
 //! Publishers and subscribers have sessions that never expire. Publishers repeat what was not
 //! acknowledged, as the protocol has it; subscribers subscribe once. A *life* is the time from a
 //! start of the broker to the crash that ends it. What every client knows is kept in the
-//! [`ledger`], which is a value; everything else is threads with blocking sockets.
+//! [`ledger`], which is a value; everything else is threads with blocking sockets. Whoever writes
+//! other clients of that kind has [`link`], and [`inbox`] and [`outbox`] for their sessions.
 
-mod inbox;
+pub mod inbox;
 pub mod ledger;
 mod life;
-mod link;
+pub mod link;
 mod mounts;
-mod names;
-mod outbox;
+pub mod names;
+pub mod outbox;
 mod power;
 mod publisher;
 mod result;
@@ -21,7 +22,6 @@ mod run;
 mod subscriber;
 mod table;
 
-pub use names::Stream;
 pub use power::{FileSystem, can_be_cut};
 pub use result::{Crash, CrashResult};
 pub use run::{Options, Step, run};

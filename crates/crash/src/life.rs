@@ -122,7 +122,9 @@ mod tests {
     fn life() -> Life {
         let target = ([127, 0, 0, 1], 1).into();
         let (version, login) = (weir_wire::Version::V5, Default::default());
-        Life::new(Place { target, version, login }, 1, 0, std::sync::mpsc::channel().0)
+        let (reach_max, answer_max) = (WAIT, WAIT);
+        let place = Place { target, version, login, reach_max, answer_max };
+        Life::new(place, 1, 0, std::sync::mpsc::channel().0)
     }
 
     #[test]

@@ -10,27 +10,31 @@ use weir_wire::{
     Frame, Packet, PacketId, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
 };
 
-/// How long a broker that has just answered may take to answer once more, and how long a packet
-/// may take to leave.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
-
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// Where the broker is, and how it is spoken to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) target: SocketAddr,
-    pub(crate) version: Version,
-    pub(crate) login: Login,
+pub struct Place {
+    /// Its address.
+    pub target: SocketAddr,
+    /// What is spoken.
+    pub version: Version,
+    /// Who the client is, and by which way it comes.
+    pub login: Login,
+    /// How long the network may take to connect, and a packet to leave.
+    pub reach_max: Duration,
+    /// How long CONNACK may take.
+    pub answer_max: Duration,
 }
 
 /// What CONNACK says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Welcome {
-    pub(crate) is_session_present: bool,
+pub struct Welcome {
+    /// Whether the broker has the client's session.
+    pub is_session_present: bool,
     /// How many messages at QoS 1 and 2 may be in flight to the broker.
-    pub(crate) receive_max: u16,
+    pub receive_max: u16,
 }
 
 /// Whether a broker that refuses for this reason may accept a little later.
@@ -40,7 +44,7 @@ fn is_not_now(reason: ReasonCode) -> bool {
 
 /// A connection that CONNACK has accepted.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub struct Link {
     stream: Stream,
     version: Version,
     input: Vec<u8>,
@@ -52,17 +56,20 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects; `clean` makes a new session, and `lasts` one that outlives its connection.
-    /// [`ErrorKind::ResourceBusy`] if the broker is not ready yet.
-    pub(crate) fn connect(
+    ///
+    /// # Errors
+    /// [`ErrorKind::ResourceBusy`] if the broker is not ready yet, [`ErrorKind::TimedOut`] if it is
+    /// silent, and what the system says.
+    pub fn connect(
         place: &Place,
         client_id: &str,
         clean: bool,
         lasts: bool,
     ) -> io::Result<(Self, Welcome)> {
         let version = place.version;
-        let stream = Stream::connect(place.target, &place.login.route, ANSWER_MAX)?;
+        let stream = Stream::connect(place.target, &place.login.route, place.reach_max)?;
         let (input, output) = (Vec::new(), Vec::new());
-        let mut link = Self { stream, version, input, taken: 0, output, wait: ANSWER_MAX };
+        let mut link = Self { stream, version, input, taken: 0, output, wait: place.reach_max };
         let credentials = &place.login.credentials;
         let mut properties = PropertiesBuf::new();
         if lasts && version.is_v5() {
@@ -81,7 +88,7 @@ impl Link {
             properties: properties.as_properties(),
         }));
         link.flush()?;
-        let welcome = link.packet(ANSWER_MAX, |packet| match packet {
+        let welcome = link.packet(place.answer_max, |packet| match packet {
             Packet::ConnAck(connack) if connack.reason == ReasonCode::Success => {
                 let receive_max = |property| match property {
                     Property::ReceiveMaximum(count) => Some(count),
@@ -103,17 +110,17 @@ impl Link {
     }
 
     /// Writes a packet that leaves with the next [`Link::flush`].
-    pub(crate) fn push(&mut self, packet: &Packet<'_>) {
+    pub fn push(&mut self, packet: &Packet<'_>) {
         packet.encode(self.version, &mut self.output);
     }
 
     /// Writes an acknowledgement.
-    pub(crate) fn answer(&mut self, ack: fn(Ack<'static>) -> Packet<'static>, packet_id: PacketId) {
+    pub fn answer(&mut self, ack: fn(Ack<'static>) -> Packet<'static>, packet_id: PacketId) {
         self.push(&ack(Ack::success(packet_id)));
     }
 
     /// Writes a SUBSCRIBE.
-    pub(crate) fn subscribe<'a>(&mut self, filters: impl Iterator<Item = (&'a str, QoS)>) {
+    pub fn subscribe<'a>(&mut self, filters: impl Iterator<Item = (&'a str, QoS)>) {
         let mut list = SubscribeBuf::new();
         for (filter, qos) in filters {
             list.push(filter, SubscriptionOptions { qos, ..SubscriptionOptions::default() });
@@ -123,7 +130,10 @@ impl Link {
     }
 
     /// Sends what was written.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn flush(&mut self) -> io::Result<()> {
         if !self.output.is_empty() {
             self.stream.write_all(&self.output)?;
             self.output.clear();
@@ -132,7 +142,10 @@ impl Link {
     }
 
     /// What `look` makes of the next packet; nothing if none comes within `wait`.
-    pub(crate) fn packet<T>(
+    ///
+    /// # Errors
+    /// What the system says, and [`ErrorKind::InvalidData`] for what is not MQTT.
+    pub fn packet<T>(
         &mut self,
         wait: Duration,
         look: impl FnOnce(&Packet<'_>) -> T,
@@ -151,7 +164,7 @@ impl Link {
     }
 
     /// Whether a packet is there without waiting.
-    pub(crate) fn has_packet(&self) -> bool {
+    pub fn has_packet(&self) -> bool {
         matches!(Frame::check(&self.input[self.taken..], u32::MAX), Ok(Some(_)))
     }
 

@@ -19,33 +19,33 @@ impl Stream {
     }
 
     /// The stream of a topic.
-    pub(crate) fn of(topic: &str) -> Option<Self> {
+    pub fn of(topic: &str) -> Option<Self> {
         let (qos, publisher) = topic.strip_prefix("crash/")?.split_once('/')?;
         let qos = qos.parse().ok().and_then(QoS::from_u8)?;
         Some(Self { publisher: publisher.parse().ok()?, qos })
     }
 
     /// Its topic.
-    pub(crate) fn topic(self) -> String {
+    pub fn topic(self) -> String {
         format!("crash/{}/{}", self.qos as u8, self.publisher)
     }
 }
 
 /// The filter that takes the streams of all publishers at one QoS.
-pub(crate) fn filter(qos: QoS) -> String {
+pub fn filter(qos: QoS) -> String {
     format!("crash/{}/+", qos as u8)
 }
 
 /// The filter that takes the retained messages of all publishers.
-pub(crate) const RETAINED: &str = "crash/retained/+";
+pub const RETAINED: &str = "crash/retained/+";
 
 /// The topic of a publisher's retained message.
-pub(crate) fn retained(publisher: usize) -> String {
+pub fn retained(publisher: usize) -> String {
     format!("crash/retained/{publisher}")
 }
 
 /// The publisher of a retained message's topic.
-pub(crate) fn retained_by(topic: &str) -> Option<usize> {
+pub fn retained_by(topic: &str) -> Option<usize> {
     topic.strip_prefix("crash/retained/")?.parse().ok()
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn retained_by(topic: &str) -> Option<usize> {
 const FILL: &str = "................................................";
 
 /// The payload of a message: it says itself where it belongs.
-pub(crate) fn payload(topic: &str, number: u32) -> String {
+pub fn payload(topic: &str, number: u32) -> String {
     format!("{topic} {number} {FILL}")
 }
 
 /// The number of a message that came on `topic`; nothing if it is none of ours, or another's.
-pub(crate) fn number(topic: &str, payload: &[u8]) -> Option<u32> {
+pub fn number(topic: &str, payload: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(payload).ok()?;
     let (number, fill) = text.strip_prefix(topic)?.strip_prefix(' ')?.split_once(' ')?;
     (fill == FILL).then(|| number.parse().ok())?

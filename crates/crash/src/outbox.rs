@@ -5,12 +5,15 @@ use weir_wire::{PacketId, QoS};
 
 /// Which of a publisher's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
+pub struct Message {
     /// Which of its topics.
-    pub(crate) place: usize,
-    pub(crate) qos: QoS,
-    pub(crate) retain: bool,
-    pub(crate) number: u32,
+    pub place: usize,
+    /// At which it is published.
+    pub qos: QoS,
+    /// Whether it is to be kept.
+    pub retain: bool,
+    /// The place among those of its topic.
+    pub number: u32,
 }
 
 /// How far the exchange of a message is.
@@ -31,37 +34,46 @@ struct InFlight {
 
 /// What is to be sent again on a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub enum Again {
     /// PUBLISH, with DUP if the session is the same.
-    Publish { packet_id: PacketId, message: Message, dup: bool },
+    Publish {
+        /// As before.
+        packet_id: PacketId,
+        /// Which.
+        message: Message,
+        /// Whether the session is the same.
+        dup: bool,
+    },
     /// PUBREL.
     Release(PacketId),
 }
 
 /// What is not over yet, in the order in which it was published.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub struct Outbox {
     in_flight: VecDeque<InFlight>,
     next: PacketId,
 }
 
-impl Outbox {
-    pub(crate) fn new() -> Self {
+impl Default for Outbox {
+    fn default() -> Self {
         Self { in_flight: VecDeque::new(), next: PacketId::FIRST }
     }
+}
 
+impl Outbox {
     /// How many messages are in flight.
-    pub(crate) fn len(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
     /// The messages in flight.
-    pub(crate) fn messages(&self) -> impl Iterator<Item = Message> {
+    pub fn messages(&self) -> impl Iterator<Item = Message> {
         self.in_flight.iter().map(|of| of.message)
     }
 
     /// Takes a message in, under a packet identifier that is free.
-    pub(crate) fn push(&mut self, message: Message) -> PacketId {
+    pub fn push(&mut self, message: Message) -> PacketId {
         while self.at(self.next).is_some() {
             self.next = self.next.next();
         }
@@ -72,7 +84,7 @@ impl Outbox {
     }
 
     /// PUBACK, or a PUBREC that refuses: the exchange is over. Returns the message.
-    pub(crate) fn end(&mut self, packet_id: PacketId) -> Option<Message> {
+    pub fn end(&mut self, packet_id: PacketId) -> Option<Message> {
         let at = self.at(packet_id)?;
         let is_published = self.in_flight[at].stage == Stage::Published;
         let ended = if is_published { self.in_flight.remove(at) } else { None };
@@ -80,7 +92,7 @@ impl Outbox {
     }
 
     /// PUBREC: what follows is PUBREL in any case. Returns the message if this is the first.
-    pub(crate) fn release(&mut self, packet_id: PacketId) -> Option<Message> {
+    pub fn release(&mut self, packet_id: PacketId) -> Option<Message> {
         let at = self.at(packet_id)?;
         let of = &mut self.in_flight[at];
         let is_first = of.stage == Stage::Published && of.message.qos == QoS::ExactlyOnce;
@@ -89,7 +101,7 @@ impl Outbox {
     }
 
     /// PUBCOMP: the exchange is over.
-    pub(crate) fn complete(&mut self, packet_id: PacketId) {
+    pub fn complete(&mut self, packet_id: PacketId) {
         if let Some(at) = self.at(packet_id)
             && self.in_flight[at].stage == Stage::Released
         {
@@ -100,7 +112,7 @@ impl Outbox {
     /// What is to be sent on a new connection, in the order of the first time [MQTT-4.6.0-1]. If
     /// the broker has lost the session, there is nothing to release, and what it has not
     /// acknowledged is published anew.
-    pub(crate) fn again(&mut self, is_session_present: bool) -> Vec<Again> {
+    pub fn again(&mut self, is_session_present: bool) -> Vec<Again> {
         if !is_session_present {
             self.in_flight.retain(|of| of.stage == Stage::Published);
         }

@@ -62,7 +62,7 @@ impl Publisher {
         Self {
             client_id: format!("crash-p{number}"),
             is_known: false,
-            outbox: Outbox::new(),
+            outbox: Outbox::default(),
             window: WINDOW,
             places,
             retained: None,
@@ -119,17 +119,17 @@ impl Publisher {
             }
             let allowed = |rate: f64| (started.elapsed().as_secs_f64() * rate) as u64 + 1;
             let allowed = life.rate.map_or(u64::MAX, allowed);
-            while !is_ending && self.outbox.len() < self.window && published < allowed {
+            while !is_ending && self.outbox.in_flight() < self.window && published < allowed {
                 let place = self.choose();
                 self.publish(&mut link, place);
                 published += 1;
             }
             link.flush()?;
-            if is_ending && self.outbox.len() == 0 {
+            if is_ending && self.outbox.in_flight() == 0 {
                 return Ok(());
             }
             let next = |rate: f64| Duration::from_secs_f64(published as f64 / rate);
-            let due = life.rate.filter(|_| self.outbox.len() < self.window && !is_ending);
+            let due = life.rate.filter(|_| self.outbox.in_flight() < self.window && !is_ending);
             let wait = due.map_or(WAIT, |rate| next(rate).saturating_sub(started.elapsed()));
             self.take(&mut link, life, wait.clamp(Duration::from_millis(1), WAIT))?;
         }

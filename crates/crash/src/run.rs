@@ -39,6 +39,10 @@ const STUCK: Duration = Duration::from_secs(60);
 /// again.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// How long a broker that has just answered may take to answer once more, and how long a packet
+/// may take to leave.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
 /// Between two looks at whether the user wants to stop, or a client has failed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -239,7 +243,7 @@ impl<'a> Run<'a> {
             running,
             options,
             interrupted,
-            place: Place { target, version, login },
+            place: Place { target, version, login, reach_max: ANSWER_MAX, answer_max: ANSWER_MAX },
             streams: Stream::all(publishers, qos),
             publishers: (0..publishers).map(|it| Publisher::new(it, qos, options.seed)).collect(),
             subscribers: (0..options.subscribers).map(subscriber).collect(),
