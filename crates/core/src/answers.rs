@@ -6,7 +6,7 @@
 //! of one connection leave in the order of its requests; what need not wait goes behind what does.
 
 use crate::claims::{Asking, Way};
-use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId, Ticket};
+use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::NotRetained;
 use crate::message::Message;
 use crate::outbox::Letters;
@@ -90,8 +90,8 @@ pub(crate) enum Reply {
     },
     /// A shard that has handed a session over is told that it may forget it.
     Taken {
-        from: ShardId,
-        claim: Claim,
+        client_id: Box<str>,
+        way: Way,
     },
 }
 

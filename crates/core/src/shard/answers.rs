@@ -6,7 +6,7 @@ use super::connection::{Connection, Live, Phase, Refusal};
 use crate::answers::{Answer, Reply};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
-use crate::mail::{Mail, SessionMail};
+use crate::mail::Mail;
 use crate::receipts::Owed;
 use crate::sink::Sink;
 use smallvec::SmallVec;
@@ -285,9 +285,7 @@ impl Shard {
                 self.outbox.noting -= 1;
                 self.switch(to, way, sink);
             }
-            Reply::Taken { from, claim } => {
-                sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
-            }
+            Reply::Taken { client_id, way } => self.say_taken(&client_id, way, now, sink),
             Reply::Ack(_)
             | Reply::Packet(_)
             | Reply::Publish(_)

@@ -324,20 +324,35 @@ impl Shard {
     /// All of a session is here.
     fn take_over(&mut self, way: Way, now: Micros, sink: &mut impl Sink) {
         let Some(coming) = self.claims.coming.remove(&way) else { return };
-        let (key, client_id) = (coming.key, self.clients[coming.key].client_id.clone());
-        self.claims.end_way(key);
+        let (key, client_id) = (coming.key, Box::from(&*self.clients[coming.key].client_id));
         self.begin_answer();
         match state(&coming.state, self.claims.wall(), now) {
             Some(moved) => self.fill(key, moved, coming.queue, now, sink),
             None => self.end_session(key, sink),
         }
-        let (claim, from) = way;
         if self.must_wait() {
-            self.insert_answer(None, Reply::Taken { from, claim }, 0, now);
+            self.insert_answer(None, Reply::Taken { client_id, way }, 0, now);
         } else {
-            sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
+            self.say_taken(&client_id, way, now, sink);
         }
-        self.answer_claimants(&client_id, now, sink);
+    }
+
+    /// A session is here for good: only now it may go on to another node, which can be the one that
+    /// it came from. That has it until it hears of this.
+    pub(super) fn say_taken(
+        &mut self,
+        client_id: &str,
+        way @ (claim, from): Way,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
+        if let Some(key) =
+            self.clients.find(client_id).filter(|&it| self.claims.way(it) == Some(way))
+        {
+            self.claims.end_way(key);
+        }
+        self.answer_claimants(client_id, now, sink);
     }
 
     /// The session has what it had, and behind that what came meanwhile.
