@@ -119,6 +119,12 @@ impl Retained {
         true
     }
 
+    /// The version of a topic that was cleared after `version`, if it was.
+    pub(crate) fn cleared_after(&self, topic: &str, version: Version) -> Option<Version> {
+        let known = self.version(topic);
+        (known > version && !self.store.has(topic)).then_some(known)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.store.len()
     }

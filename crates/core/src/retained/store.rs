@@ -167,6 +167,10 @@ impl Store {
         is_there
     }
 
+    pub(super) fn has(&self, topic: &str) -> bool {
+        self.messages.contains_key(topic)
+    }
+
     /// The first message behind the topic `after`.
     pub(super) fn next(&self, after: Option<&str>) -> Option<&Arc<Message>> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -267,6 +267,8 @@ impl Shard {
         let is_newer = self.retained.take_version(&message.topic, version, is_cleared);
         if is_newer {
             self.copied.note(from, (Arc::clone(&message), version));
+        } else if !is_cleared {
+            self.tell_cleared(from, &message, version, sink);
         }
         let to_log = Arc::clone(&message);
         let is_changed = self.retained.copy(message, is_newer);
@@ -275,6 +277,15 @@ impl Shard {
             self.answer_letter(from, number, now);
         }
         self.answer_queries(now, sink);
+    }
+
+    /// A node that was away keeps a message whose topic was cleared meanwhile, which no list names.
+    fn tell_cleared(&self, to: ShardId, of: &Message, version: Version, sink: &mut impl Sink) {
+        if let Some(version) = self.retained.cleared_after(&of.topic, version) {
+            let (payload, stamp) = (Vec::new(), None);
+            let message = Arc::new(Message { payload, stamp, ..of.clone() });
+            sink.mail(to, Mail::Copy { message, version, number: None });
+        }
     }
 
     pub(super) fn go_on_forgetting(&mut self, mut forget: Box<Forget>, now: Micros) {
