@@ -253,6 +253,19 @@ impl Shard {
         }
     }
 
+    /// Owners on other nodes have the number of a message that is not kept, for which whoever
+    /// subscribes there would wait.
+    pub(super) fn tell_refused(&mut self, of: &Message, sink: &mut impl Sink) {
+        if !self.retained.is_clustered() || is_brokers_own(&of.topic) {
+            return;
+        }
+        let message = Arc::new(Message { payload: Vec::new(), ..of.clone() });
+        for owner in self.place.owners_elsewhere(&of.topic) {
+            let (message, version) = (Arc::clone(&message), Version::default());
+            sink.mail(owner, Mail::Copy { message, version, number: None });
+        }
+    }
+
     /// Another node keeps a message that this one is to keep too.
     fn on_copy(
         &mut self,
@@ -264,7 +277,9 @@ impl Shard {
     ) {
         self.begin_answer();
         let is_cleared = message.payload.is_empty();
-        let is_newer = self.retained.take_version(&message.topic, version, is_cleared);
+        let is_refused = is_cleared && version == Version::default();
+        let is_newer =
+            !is_refused && self.retained.take_version(&message.topic, version, is_cleared);
         if is_newer {
             self.copied.note(from, (Arc::clone(&message), version));
         } else if !is_cleared {

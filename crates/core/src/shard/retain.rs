@@ -88,12 +88,16 @@ impl Shard {
         let kept = is_told.then(|| Arc::clone(&message));
         let result = self.retained.keep(message, &self.bounds);
         self.stats.retained_refused += u64::from(result.is_err());
-        let is_changed = result?;
-        if let Some(kept) = kept {
-            self.log_kept(&kept, is_changed, sink);
-            self.copy_elsewhere(&kept, is_awaited, sink);
+        if let Some(message) = kept {
+            match result {
+                Ok(is_changed) => {
+                    self.log_kept(&message, is_changed, sink);
+                    self.copy_elsewhere(&message, is_awaited, sink);
+                }
+                Err(_) => self.tell_refused(&message, sink),
+            }
         }
-        Ok(())
+        result.map(|_| ())
     }
 
     /// This shard's own store is as the message says.
