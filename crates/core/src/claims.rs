@@ -102,6 +102,8 @@ pub(crate) struct Coming {
     /// Records of its state.
     pub(crate) state: Vec<u8>,
     pub(crate) queue: VecDeque<Queued>,
+    /// All that it had is here.
+    pub(crate) is_whole: bool,
 }
 
 impl Claims {

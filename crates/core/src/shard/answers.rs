@@ -283,7 +283,7 @@ impl Shard {
             Reply::Letters(letters) => self.send_letters(*letters, now, sink),
             Reply::Switched { to, way } => {
                 self.outbox.noting -= 1;
-                self.switch(to, way, sink);
+                self.switch(to, way, now, sink);
             }
             Reply::Taken { client_id, way } => self.say_taken(&client_id, way, now, sink),
             Reply::Ack(_)

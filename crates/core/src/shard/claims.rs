@@ -154,7 +154,7 @@ impl Shard {
                 self.on_moving(from, (claim, holder), now, sink);
             }
             SessionMail::Switched { claim, from: holder } => {
-                self.on_switched(from, (claim, holder), sink);
+                self.on_switched(from, (claim, holder), now, sink);
             }
             SessionMail::Part { claim, part } => self.on_part((claim, from), part, now, sink),
             SessionMail::Taken { claim } => self.on_taken(from, claim, now, sink),

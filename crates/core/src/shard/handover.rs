@@ -118,6 +118,7 @@ impl Shard {
             switched: ShardSet::default(),
             state: Vec::new(),
             queue: VecDeque::new(),
+            is_whole: false,
         };
         self.claims.coming.insert(way, coming);
         self.claims.set_way(key, way);
@@ -165,7 +166,7 @@ impl Shard {
     /// messages that it has routed already, those that wait for a commit leave before.
     pub(super) fn on_moving(&mut self, to: ShardId, way: Way, now: Micros, sink: &mut impl Sink) {
         if !self.outbox.has_waiting() && self.outbox.noting == 0 {
-            return self.switch(to, way, sink);
+            return self.switch(to, way, now, sink);
         }
         self.outbox.noting += 1;
         let ticket = self.answers.insert_for_nobody(Reply::Switched { to, way }, now);
@@ -173,20 +174,27 @@ impl Shard {
     }
 
     /// What this shard routes from now on is for where the session goes.
-    pub(super) fn switch(&mut self, to: ShardId, way: Way, sink: &mut impl Sink) {
+    pub(super) fn switch(&mut self, to: ShardId, way: Way, now: Micros, sink: &mut impl Sink) {
         let (claim, from) = way;
         for shard in [from, to] {
             if shard == self.place.id {
-                self.on_switched(shard, way, sink);
+                self.on_switched(shard, way, now, sink);
             } else if self.place.has(shard) {
                 sink.mail(shard, Mail::Session(SessionMail::Switched { claim, from }));
             }
         }
     }
 
-    pub(super) fn on_switched(&mut self, shard: ShardId, way: Way, sink: &mut impl Sink) {
+    pub(super) fn on_switched(
+        &mut self,
+        shard: ShardId,
+        way: Way,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         if let Some(coming) = self.claims.coming.get_mut(&way) {
             coming.switched.insert(shard);
+            self.take_over_if_all_is_there(way, now, sink);
         } else if let Some(leaving) = self.claims.leaving.get_mut(&way) {
             leaving.switched.insert(shard);
             self.seal_if_all_is_there(way, sink);
@@ -312,7 +320,10 @@ impl Shard {
                 Ok(page) => coming.queue.extend(page.0),
                 Err(_) => self.stats.letters_unfit += 1,
             },
-            (SessionPart::End, Some(_)) => self.take_over(way, now, sink),
+            (SessionPart::End, Some(coming)) => {
+                coming.is_whole = true;
+                self.take_over_if_all_is_there(way, now, sink);
+            }
             // It is over here, or was never wanted.
             (SessionPart::End, None) => {
                 sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
@@ -321,7 +332,19 @@ impl Shard {
         }
     }
 
-    /// All of a session is here.
+    /// All of a session is here, and nothing is on its way that it had where it comes from: what
+    /// a shard had routed before can come here later than it came there.
+    fn take_over_if_all_is_there(&mut self, way: Way, now: Micros, sink: &mut impl Sink) {
+        let Some(coming) = self.claims.coming.get(&way).filter(|coming| coming.is_whole) else {
+            return;
+        };
+        let mut all = self.place.others();
+        all.insert(self.place.id);
+        if all.all(|shard| coming.switched.contains(shard)) {
+            self.take_over(way, now, sink);
+        }
+    }
+
     fn take_over(&mut self, way: Way, now: Micros, sink: &mut impl Sink) {
         let Some(coming) = self.claims.coming.remove(&way) else { return };
         let (key, client_id) = (coming.key, Box::from(&*self.clients[coming.key].client_id));
@@ -459,6 +482,8 @@ impl Shard {
             self.stay(leaving, now, sink);
         }
         self.seal_those_that_wait(sink);
+        let ways: Vec<Way> = self.claims.coming.keys().copied().collect();
+        ways.into_iter().for_each(|way| self.take_over_if_all_is_there(way, now, sink));
     }
 
     /// A session that was to go stays.
