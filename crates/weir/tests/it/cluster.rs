@@ -343,3 +343,47 @@ fn a_session_that_was_begun_anew_while_its_node_was_lost_is_dropped_there() {
     publish(&mut publisher, "new", "new", 2).unwrap();
     assert_eq!(take(&mut of).as_deref(), Some("new"));
 }
+
+#[test]
+fn what_a_member_on_a_lost_node_was_to_get_goes_to_another_member() {
+    let Some((_etcd, nodes)) = cluster(&["a", "b"]) else { return };
+    let mut members = clients(&nodes, "member");
+    members.iter_mut().for_each(|it| it.subscribe("$share/group/t", QoS::AtLeastOnce));
+    let mut publisher = Peer::client(&nodes[0].address, "pub");
+    nodes[1].signal(Signal::STOP);
+    for count in 1..=10 {
+        publisher.publish("t", &count.to_string(), Some(count), false);
+    }
+    // One that is for the other member waits until the lease of its node has ended.
+    (1..=10).for_each(|count| assert_eq!(publisher.acknowledged(), count));
+    let all: BTreeSet<String> = (1..=10).map(|count| count.to_string()).collect();
+    assert_eq!(next(&mut members[0], 10), all);
+}
+
+#[test]
+fn what_is_cleared_while_a_node_is_lost_stays_cleared_when_it_is_back() {
+    let Some(etcd) = Etcd::start() else { return };
+    let store = format!("[store]\npath = {:?}\n", etcd.folder.path().join("store"));
+    let config = etcd.node_with("b", &store);
+    // One shard, so that what is retained comes in the order of topics.
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("shards = 2", "shards = 1")).unwrap();
+    let (other, mut lost) = (broker(etcd.node("a")), broker(&config));
+    let mut publisher = Peer::client(&other.address, "pub");
+    for (at, (topic, payload)) in (1..).zip([("r/one", "one"), ("r/two", "two"), ("r/one", "")]) {
+        if payload.is_empty() {
+            lost.signal(Signal::KILL);
+            lost.child.wait().unwrap();
+        }
+        publisher.publish_retained(topic, payload, at);
+        assert_eq!(publisher.acknowledged(), at);
+    }
+    let back = broker(&config);
+    let is_there = |count: usize| {
+        let mut subscriber = Peer::client(&back.address, &format!("sub-{count}"));
+        subscriber.subscribe("r/#", QoS::AtMostOnce);
+        subscriber.message().topic == "r/one"
+    };
+    // It hears so as soon as it has told what it keeps.
+    assert!((0..20).any(|count| !is_there(count)));
+}
