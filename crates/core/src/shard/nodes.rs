@@ -233,8 +233,8 @@ impl Shard {
         }
     }
 
-    /// What a node that is lost had copied here it may not have copied everywhere: all that are left
-    /// are to keep the same.
+    /// What a node that is lost had copied here it may not have copied everywhere: all that are
+    /// left are to keep the same.
     pub(super) fn copy_again(
         &mut self,
         mut copies: VecDeque<Copy>,
