@@ -294,7 +294,9 @@ impl Turn<'_> {
             Ok(Some(slot)) => {
                 // One that is not known yet comes again.
                 let is_expected = slot > own && net.node(slot).is_some();
-                is_expected.then_some(slot).ok_or_else(|| format!("node {} is not one", slot.0))
+                is_expected.then_some(slot).ok_or_else(|| {
+                    format!("no member is known here that has slot {} and connects", slot.0)
+                })
             }
             Err(error) => Err(error.to_string()),
         };
@@ -303,7 +305,8 @@ impl Turn<'_> {
             Ok(node) => node,
             Err(error) => {
                 let peer = io.peer(token);
-                tracing::warn!(?peer, error, "whoever has connected as a node is refused");
+                // A node that is a member for longer than this knows, too: it comes again.
+                tracing::info!(?peer, error, "whoever has connected as a node is refused");
                 io.abort(token);
                 return bytes.len();
             }
