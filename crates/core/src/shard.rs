@@ -398,8 +398,7 @@ impl Shard {
     /// When [`Shard::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Micros> {
         let due = self.timers.next().into_iter();
-        let due = due.chain(self.answers.due()).chain(self.slices.next());
-        due.chain(self.watched.next()).min()
+        due.chain(self.answers.due()).chain(self.slices.next()).min()
     }
 
     /// Does what is due: keep alive, time to CONNECT, delayed wills, session expiry, and what could
@@ -414,11 +413,8 @@ impl Shard {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session, now, sink),
                 Timer::Expiry(session) => self.session_due(session, sink),
+                Timer::Watched => self.watched_due(now),
             }
-            self.settle(now, sink);
-        }
-        if self.watched.next().is_some_and(|due| due <= now) {
-            self.watched_due(now);
             self.settle(now, sink);
         }
         if self.answers.due().is_some_and(|due| due <= now) {

@@ -13,6 +13,8 @@ pub(crate) enum Timer {
     Will(SessionKey),
     /// An absent session ends.
     Expiry(SessionKey),
+    /// A will of another node's client is due.
+    Watched,
 }
 
 /// Deadlines of sessions in the order of time, and those of connections in a wheel: each

@@ -48,7 +48,7 @@ impl Shard {
         let (client_id, version): (Box<str>, _) = (connect.client_id.into(), connect.version);
         let (body, is_clean) = (admitted.connect.clone(), connect.clean_start);
         let claim = self.claims.next(self.place.id, now);
-        self.watched.came(&client_id, is_clean, now);
+        self.came_elsewhere(&client_id, is_clean, now);
         self.answers.begin();
         for owner in self.place.owners_elsewhere(&client_id) {
             let (client_id, number) = (client_id.clone(), self.answers.mailed(owner));
@@ -161,7 +161,7 @@ impl Shard {
             SessionMail::Will { client_id, claim, will, wait_s } => {
                 self.on_will(client_id, (from, claim), (&will, wait_s));
             }
-            SessionMail::WillOver { client_id } => self.watched.over(&client_id, from),
+            SessionMail::WillOver { client_id } => self.will_is_over(&client_id, from),
             SessionMail::WillTaken { client_id, claim } => {
                 self.on_will_taken(&client_id, claim, sink);
             }
@@ -173,7 +173,7 @@ impl Shard {
     fn on_claim(&mut self, client_id: &str, claimant: Claimant, now: Micros, sink: &mut impl Sink) {
         let Claimant { shard, claim, number, .. } = claimant;
         self.claims.note(claim);
-        self.watched.came(client_id, claimant.is_clean, now);
+        self.came_elsewhere(client_id, claimant.is_clean, now);
         if let Some(own) = self.asking(client_id) {
             if own.claim > claim {
                 let (client_id, claim) = (client_id.into(), own.claim);

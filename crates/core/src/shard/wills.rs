@@ -17,6 +17,7 @@ use crate::record::Record;
 use crate::record::codec::{Reader, put_will};
 use crate::sink::Sink;
 use crate::timers::Timer;
+use crate::watched::Watched;
 use std::ops::Range;
 
 /// How long wills from a log wait for other nodes: as long as it takes to be a member.
@@ -158,14 +159,40 @@ impl Shard {
     ) {
         let mut reader = Reader::new(will);
         match reader.will() {
-            Ok(will) => self.watched.watch(client_id, held, *kept_will(&will), wait_s),
+            Ok(will) => self.change_watched(|watched| {
+                watched.watch(client_id, held, *kept_will(&will), wait_s);
+            }),
             Err(_) => self.stats.letters_unfit += 1,
         }
     }
 
+    /// It has published one, or it is not to be published any more.
+    pub(super) fn will_is_over(&mut self, client_id: &str, holder: ShardId) {
+        self.change_watched(|watched| watched.over(client_id, holder));
+    }
+
     /// A node is lost: its clients' wills are this shard's to publish.
     pub(super) fn take_wills(&mut self, node: &Range<u16>, now: Micros) {
-        self.watched.lost(|shard| node.contains(&shard.0), now);
+        self.change_watched(|watched| watched.lost(|shard| node.contains(&shard.0), now));
+    }
+
+    /// A client has come to another node than the one that was lost.
+    pub(super) fn came_elsewhere(&mut self, client_id: &str, is_clean: bool, now: Micros) {
+        if !self.watched.is_empty() {
+            self.change_watched(|watched| watched.came(client_id, is_clean, now));
+        }
+    }
+
+    /// The timer is that of the first will that is due.
+    fn change_watched<T>(&mut self, change: impl FnOnce(&mut Watched) -> T) -> T {
+        let before = self.watched.next();
+        let changed = change(&mut self.watched);
+        let after = self.watched.next();
+        if before != after {
+            before.into_iter().for_each(|at| self.timers.clear(at, Timer::Watched));
+            after.into_iter().for_each(|at| self.timers.set(at, Timer::Watched));
+        }
+        changed
     }
 
     /// A node is back: its shards are told of wills that are not theirs any more.
@@ -182,9 +209,11 @@ impl Shard {
     /// Publishes wills that are due, some in a turn.
     pub(super) fn watched_due(&mut self, now: Micros) {
         for _ in 0..TURN_MAX {
-            let Some(will) = self.watched.take_due(now) else { return };
+            let Some(will) = self.change_watched(|watched| watched.take_due(now)) else { break };
             self.stats.wills_taken += 1;
             self.due.wills.push(will);
         }
+        // The timer that has brought this is gone.
+        self.watched.next().into_iter().for_each(|at| self.timers.set(at, Timer::Watched));
     }
 }
