@@ -73,9 +73,8 @@ fn letters_from_before_the_first_connection_come_to_whoever_is_there() {
     push(&mut a, &letter(1));
     connect(&mut a, &mut b, &mut notes);
     pass(&mut a, &mut b, NOW, &mut notes[1]);
-    let up = |incarnation| {
-        Note::Up(Peer { incarnation, version: Mail::VERSION.into(), is_resumed: false })
-    };
+    let up =
+        |incarnation| Note::Up(Peer { incarnation, version: Mail::VERSION, is_resumed: false });
     assert_eq!(notes[0].0, [up(20)]);
     assert_eq!(notes[1].0, [up(10), Note::Letter(1)]);
 }
@@ -95,8 +94,7 @@ fn a_connection_that_was_lost_is_gone_on_with() {
     pass(&mut a, &mut b, NOW, &mut notes[1]);
     assert_eq!(notes[1].letters(), [1, 2, 3, 4, 5]);
     assert_eq!((a.counts().resent, a.counts().resets, b.counts().resets), (1, 0, 0));
-    let resumed =
-        Note::Up(Peer { incarnation: 20, version: Mail::VERSION.into(), is_resumed: true });
+    let resumed = Note::Up(Peer { incarnation: 20, version: Mail::VERSION, is_resumed: true });
     assert_eq!(notes[0].0.last(), Some(&resumed));
 }
 
@@ -109,7 +107,7 @@ fn letters_for_a_node_that_was_started_anew_are_dropped_and_that_is_said() {
     notes[1] = Notes::default();
     push(&mut b, &letter(7));
     connect(&mut a, &mut b, &mut notes);
-    let up = Note::Up(Peer { incarnation: 21, version: Mail::VERSION.into(), is_resumed: false });
+    let up = Note::Up(Peer { incarnation: 21, version: Mail::VERSION, is_resumed: false });
     assert_eq!(notes[0].0[1..], [Note::Reset(3), up]);
     push(&mut a, &letter(4));
     pass(&mut a, &mut b, NOW, &mut notes[1]);
