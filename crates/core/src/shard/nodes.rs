@@ -242,6 +242,11 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         while let Some((message, version)) = copies.pop_front() {
+            // A newer one has been copied by whoever gave it that version.
+            if self.retained.version(&message.topic) != version || message.is_expired(now) {
+                self.slices.add(LETTER_STEPS);
+                continue;
+            }
             for owner in self.place.owners_elsewhere(&message.topic) {
                 self.slices.add(LETTER_STEPS);
                 let (message, number) = (Arc::clone(&message), None);

@@ -357,13 +357,16 @@ impl World {
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
                 let press = self.press_for(&mail);
+                let before = self.shards[to].stats().sessions_taken;
                 let ((), events) = self.act(to, |shard, now, sink| {
                     press(shard, true);
                     shard.mail(from, mail, now, sink);
                     press(shard, false);
                     shard.turn_end(sink);
                 });
-                if let Some(client) = comes {
+                if self.shards[to].stats().sessions_taken > before
+                    && let Some(client) = comes
+                {
                     self.has_come(client, to);
                 }
                 self.carry_out(to, root, events);

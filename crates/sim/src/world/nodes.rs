@@ -171,12 +171,14 @@ impl World {
         }
     }
 
-    /// Whose session is complete with a letter.
+    /// Whose session may be complete with a letter.
     pub(super) fn comes(&self, mail: &Mail) -> Option<ClientNo> {
         match mail {
-            Mail::Session(SessionMail::Part { claim, part: SessionPart::End }) => {
-                self.claims.get(claim).copied()
-            }
+            Mail::Session(
+                SessionMail::Part { claim, part: SessionPart::End }
+                | SessionMail::Switched { claim, .. }
+                | SessionMail::Moving { claim, .. },
+            ) => self.claims.get(claim).copied(),
             _ => None,
         }
     }
