@@ -28,6 +28,8 @@ pub(crate) struct Claims {
     /// Claims of other shards that wait for what goes on here of the client.
     pub(crate) waiting: BTreeMap<Box<str>, Vec<Claimant>>,
     pub(crate) leaving: BTreeMap<Way, Leaving>,
+    /// Clients whose session was over while it left: whoever was to get it does not know yet.
+    pub(crate) ending: BTreeSet<Box<str>>,
     pub(crate) coming: BTreeMap<Way, Coming>,
     /// Sessions that leave or come.
     moving: BTreeMap<SessionKey, Way>,

@@ -48,6 +48,18 @@ fn quick(size: Size) {
     assert_eq!(hashes.len(), 20, "seeds differ");
 }
 
+/// Seeds that found that an answer never came: a session was over while it moved. A move is rare
+/// and its end rarer, so the twenty seeds of [`quick`] may not come to it.
+#[test]
+fn a_session_that_is_over_while_it_moves_leaves_nobody_waiting() {
+    let (size, plant, crashes) = (Size { nodes: 5, shards: 1 }, None, Crashes::Never);
+    for seed in [102_189, 104_142, 105_147, 107_509] {
+        let run = Run { seed, steps: STEPS, size, until: None, plant, crashes, is_printed: false };
+        let outcome = run.run();
+        assert!(outcome.findings.is_empty(), "{}", replay(seed, size, &outcome));
+    }
+}
+
 /// Seeds within which every fault has to be found.
 const PLANT_SEEDS: u64 = 25;
 

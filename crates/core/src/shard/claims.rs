@@ -184,12 +184,12 @@ impl Shard {
             own.is_outbid = true;
             return self.keep_waiting(client_id, claimant);
         }
+        if self.is_moving(client_id) {
+            return self.keep_waiting(client_id, claimant);
+        }
         let Some(key) = self.clients.find(client_id) else {
             return self.answers.receipts.note(shard, number);
         };
-        if self.claims.way(key).is_some() {
-            return self.keep_waiting(client_id, claimant);
-        }
         let held = self.claims.held(key);
         if held > claim {
             let mail =
@@ -199,6 +199,12 @@ impl Shard {
         }
         self.answers.receipts.note_pending(shard, number);
         self.give_up(client_id, claimant, now, sink);
+    }
+
+    /// Whether the client's session leaves or comes, or was over meanwhile and is still expected.
+    fn is_moving(&self, client_id: &str) -> bool {
+        self.claims.ending.contains(client_id)
+            || self.clients.find(client_id).is_some_and(|key| self.claims.way(key).is_some())
     }
 
     fn keep_waiting(&mut self, client_id: &str, claimant: Claimant) {
@@ -221,7 +227,7 @@ impl Shard {
         if self.claims.waiting.is_empty() || self.claims.asking.contains_key(client_id) {
             return;
         }
-        if self.clients.find(client_id).is_some_and(|key| self.claims.way(key).is_some()) {
+        if self.is_moving(client_id) {
             return;
         }
         let Some(mut all) = self.claims.waiting.remove(client_id) else { return };

@@ -435,6 +435,7 @@ impl Shard {
             self.stats.sessions_given += 1;
             self.end_session(key, sink);
         }
+        self.claims.ending.remove(&leaving.client_id);
         self.claim_done(leaving.to, now);
         self.answer_claimants(&leaving.client_id, now, sink);
     }
@@ -444,11 +445,16 @@ impl Shard {
     pub(super) fn end_moving(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let Some(way) = self.claims.way(key) else { return };
         self.claims.end_way(key);
-        self.claims.coming.remove(&way);
+        let (claim, from) = way;
+        if self.claims.coming.remove(&way).is_some_and(|coming| coming.is_whole) {
+            // Whoever had it has sent all of it, and waits for this.
+            sink.mail(from, Mail::Session(SessionMail::Taken { claim }));
+        }
         if let Some(leaving) = self.claims.leaving.get_mut(&way) {
             leaving.key = None;
             leaving.queue.clear();
-            let mail = SessionMail::Part { claim: way.0, part: SessionPart::End };
+            self.claims.ending.insert(leaving.client_id.clone());
+            let mail = SessionMail::Part { claim, part: SessionPart::End };
             sink.mail(leaving.to.shard, Mail::Session(mail));
         }
     }
@@ -493,6 +499,7 @@ impl Shard {
             self.subscribe_for_nobody(key, leaving.groups, now, sink);
             self.expire_at(key, leaving.expires_at);
         }
+        self.claims.ending.remove(&leaving.client_id);
         self.answer_claimants(&leaving.client_id, now, sink);
     }
 }
