@@ -289,9 +289,8 @@ impl Server {
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut settings = config.settings();
         settings.features.authentication |= !self.bans.bans().is_empty();
-        let is_clustered = seated.is_some();
-        let make =
-            |(own, flow)| self.shard((own, node, is_clustered), settings.clone(), seed, flow);
+        let began = seated.as_ref().map(|_| wall_now().0);
+        let make = |(own, flow)| self.shard((own, node, began), settings.clone(), seed, flow);
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let (mut mailboxes, post) = match (self.post.as_ref(), seated) {
             (Some(office), Some(seated)) => {
@@ -395,14 +394,14 @@ impl Server {
 
     fn shard(
         &self,
-        (own, node, is_clustered): (u16, Node, bool),
+        (own, node, began): (u16, Node, Option<u64>),
         settings: Settings,
         seed: u64,
         flow: Flow,
     ) -> Shard {
         let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
-        if is_clustered {
-            shard.set_clustered(wall_now().0, wall(weir_core::Micros(weir_reactor::now_us())));
+        if let Some(began) = began {
+            shard.set_clustered(began, wall(weir_core::Micros(weir_reactor::now_us())));
         }
         shard.set_conditions(Box::<Conditions>::default());
         if self.config.auth.knows_users() {

@@ -24,6 +24,7 @@ use queries::Queries;
 use recent::Recent;
 use slotmap::SlotMap;
 use stamps::Stamps;
+use std::ops::Range;
 use std::sync::Arc;
 use store::Store;
 use versions::Versions;
@@ -71,11 +72,11 @@ impl Retained {
         }
     }
 
-    /// Other nodes keep the same messages; `node` is the first shard of this one. Numbers of this
-    /// shard's messages are higher than `number`.
-    pub(crate) fn set_clustered(&mut self, node: u16, number: u64) {
-        self.versions = Some(Box::new(Versions::new(node, self.seed, number)));
-        self.stamps.go_on_from(number);
+    /// Other nodes keep the same messages; `node` are the shards of this one, whose numbers are
+    /// higher than `number`.
+    pub(crate) fn set_clustered(&mut self, node: &Range<u16>, number: u64) {
+        self.versions = Some(Box::new(Versions::new(node.start, self.seed, number)));
+        node.clone().for_each(|shard| self.stamps.begin(ShardId(shard), number));
     }
 
     pub(crate) fn is_clustered(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::keys::{Claim, Micros, ShardId};
 use crate::session::Will;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Wills that went while their node was lost, of which it is told when it is back.
 const GONE_MAX: usize = 65_536;
@@ -13,6 +13,9 @@ pub(crate) struct Watched {
     wills: BTreeMap<Box<str>, WatchedWill>,
     /// Those whose nodes are lost.
     due: BTreeSet<(Micros, Box<str>)>,
+    /// Those whose session another has replaced, and since when they are due: the client may have
+    /// a new will before these are published.
+    replaced: VecDeque<(Micros, Will)>,
     /// Those that were published, or are not to be any more, while their nodes were lost.
     gone: Vec<(ShardId, Box<str>, Claim)>,
 }
@@ -81,24 +84,27 @@ impl Watched {
     /// Its node is lost, and the client has come to another: a will with a delay is not due any
     /// more [MQTT-3.1.3-9], or at once if the session is not taken up.
     pub(crate) fn came(&mut self, client_id: &str, is_clean: bool, now: Micros) {
-        let Some(it) = self.wills.get_mut(client_id) else { return };
-        let Some(at) = it.due_at else { return };
-        self.due.remove(&(at, client_id.into()));
+        if self.wills.get(client_id).is_none_or(|it| it.due_at.is_none()) {
+            return;
+        }
+        let Some(WatchedWill { holder, claim, will, .. }) = self.forget(client_id) else { return };
+        self.note_gone(holder, client_id.into(), claim);
         if is_clean {
-            it.due_at = Some(now);
-            self.due.insert((now, client_id.into()));
-        } else if let Some((client_id, it)) = self.wills.remove_entry(client_id) {
-            self.note_gone(it.holder, client_id, it.claim);
+            self.replaced.push_back((now, will));
         }
     }
 
     pub(crate) fn next(&self) -> Option<Micros> {
-        self.due.first().map(|&(at, _)| at)
+        let replaced = self.replaced.front().map(|&(at, _)| at);
+        self.due.first().map(|&(at, _)| at).into_iter().chain(replaced).min()
     }
 
     /// The next will that is due.
     pub(crate) fn take_due(&mut self, now: Micros) -> Option<Will> {
-        self.next().filter(|&at| at <= now)?;
+        let next = self.next().filter(|&at| at <= now)?;
+        if self.due.first().is_none_or(|&(at, _)| at > next) {
+            return self.replaced.pop_front().map(|(_, will)| will);
+        }
         let (_, client_id) = self.due.pop_first()?;
         let WatchedWill { holder, claim, will, .. } = self.wills.remove(&client_id)?;
         self.note_gone(holder, client_id, claim);
@@ -159,6 +165,8 @@ mod tests {
         watched.came("back", false, Micros(1));
         watched.came("clean", true, Micros(1));
         watched.came("other", true, Micros(1));
+        watched.watch("clean".into(), (holder, Claim(2)), will("its next"), 0);
+        watched.over("clean", holder);
         let mut take = |now| watched.take_due(now).map(|will| will.topic);
         assert_eq!(take(Micros(1)).as_deref(), Some("now"));
         assert_eq!(take(Micros(1)).as_deref(), Some("clean"));

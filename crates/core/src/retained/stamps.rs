@@ -46,11 +46,6 @@ impl Stamps {
         }
     }
 
-    /// Numbers of this shard are higher than `number`: than all that it gave before it was started.
-    pub(crate) fn go_on_from(&mut self, number: u64) {
-        self.seen[self.own] = number.max(self.seen[self.own]);
-    }
-
     /// A shard is gone: nobody waits for what it may have published. Its numbers go on behind those
     /// that were seen.
     pub(crate) fn forget(&mut self, shard: ShardId) {
@@ -60,7 +55,8 @@ impl Stamps {
         self.gone.insert(shard);
     }
 
-    /// A shard is here, and numbers from behind this on.
+    /// A shard is here, and numbers from behind this on: what has a lower number was published
+    /// before it was started.
     pub(crate) fn begin(&mut self, shard: ShardId, number: u64) {
         let seen = &mut self.seen[usize::from(shard.0)];
         *seen = number.max(*seen);
