@@ -13,9 +13,9 @@ pub(crate) struct Watched {
     wills: BTreeMap<Box<str>, WatchedWill>,
     /// Those whose nodes are lost.
     due: BTreeSet<(Micros, Box<str>)>,
-    /// Those whose session another has replaced, and since when they are due: the client may have
-    /// a new will before these are published.
-    replaced: VecDeque<(Micros, Will)>,
+    /// Those that were due when the client came again, and when: it may have a new will before
+    /// these are published.
+    overdue: VecDeque<(Micros, Will)>,
     /// Those that were published, or are not to be any more, while their nodes were lost.
     gone: Vec<(ShardId, Box<str>, Claim)>,
 }
@@ -81,29 +81,27 @@ impl Watched {
         }
     }
 
-    /// Its node is lost, and the client has come to another: a will with a delay is not due any
-    /// more [MQTT-3.1.3-9], or at once if the session is not taken up.
+    /// Its node is lost, and the client has come to another: a will that waits is not due any more
+    /// [MQTT-3.1.3-9], or at once if the session is not taken up.
     pub(crate) fn came(&mut self, client_id: &str, is_clean: bool, now: Micros) {
-        if self.wills.get(client_id).is_none_or(|it| it.due_at.is_none()) {
-            return;
-        }
+        let Some(due_at) = self.wills.get(client_id).and_then(|it| it.due_at) else { return };
         let Some(WatchedWill { holder, claim, will, .. }) = self.forget(client_id) else { return };
         self.note_gone(holder, client_id.into(), claim);
-        if is_clean {
-            self.replaced.push_back((now, will));
+        if is_clean || due_at <= now {
+            self.overdue.push_back((now, will));
         }
     }
 
     pub(crate) fn next(&self) -> Option<Micros> {
-        let replaced = self.replaced.front().map(|&(at, _)| at);
-        self.due.first().map(|&(at, _)| at).into_iter().chain(replaced).min()
+        let overdue = self.overdue.front().map(|&(at, _)| at);
+        self.due.first().map(|&(at, _)| at).into_iter().chain(overdue).min()
     }
 
     /// The next will that is due.
     pub(crate) fn take_due(&mut self, now: Micros) -> Option<Will> {
         let next = self.next().filter(|&at| at <= now)?;
         if self.due.first().is_none_or(|&(at, _)| at > next) {
-            return self.replaced.pop_front().map(|(_, will)| will);
+            return self.overdue.pop_front().map(|(_, will)| will);
         }
         let (_, client_id) = self.due.pop_first()?;
         let WatchedWill { holder, claim, will, .. } = self.wills.remove(&client_id)?;
@@ -163,6 +161,7 @@ mod tests {
         assert_eq!(watched.next(), None);
         watched.lost(|shard| shard == holder, Micros(0));
         watched.came("back", false, Micros(1));
+        watched.came("now", false, Micros(1));
         watched.came("clean", true, Micros(1));
         watched.came("other", true, Micros(1));
         watched.watch("clean".into(), (holder, Claim(2)), will("its next"), 0);

@@ -61,6 +61,12 @@ const FOUND: &[(Size, Crashes, u64)] = &[
     (Size { nodes: 3, shards: 2 }, Crashes::Some, 212_736),
     (Size { nodes: 3, shards: 2 }, Crashes::Some, 224_916),
     (Size { nodes: 3, shards: 2 }, Crashes::Some, 234_344),
+    // A will that was due when its client came again was forgotten.
+    (Size { nodes: 3, shards: 2 }, Crashes::Some, 302_322),
+    (Size { nodes: 5, shards: 1 }, Crashes::Never, 301_047),
+    (Size { nodes: 3, shards: 1 }, Crashes::Always, 300_926),
+    // Of two that claimed a session, the lower let its client in without it.
+    (Size { nodes: 5, shards: 1 }, Crashes::Never, 315_217),
 ];
 
 #[test]

@@ -74,13 +74,23 @@ impl Shard {
 
     /// A client has come again here: who has claimed its session before waits for nothing more.
     fn outbid(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
-        for Claimant { shard, number, .. } in
-            self.claims.waiting.remove(client_id).into_iter().flatten()
-        {
-            let mail = SessionMail::Held { client_id: client_id.into(), claim, is_asking: true };
-            sink.mail(shard, Mail::Session(mail));
-            self.answers.receipts.note_done(shard, number);
+        for claimant in self.claims.waiting.remove(client_id).into_iter().flatten() {
+            self.outbid_claimant(client_id, claimant, claim, sink);
         }
+    }
+
+    /// A client has come again elsewhere, by this claim: whoever has claimed its session before
+    /// waits for nothing more, and refuses its client.
+    fn outbid_claimant(
+        &mut self,
+        client_id: &str,
+        Claimant { shard, number, .. }: Claimant,
+        claim: Claim,
+        sink: &mut impl Sink,
+    ) {
+        let mail = SessionMail::Held { client_id: client_id.into(), claim, is_asking: true };
+        sink.mail(shard, Mail::Session(mail));
+        self.answers.receipts.note_done(shard, number);
     }
 
     /// A client that waited to be let in has come again, here or elsewhere.
@@ -232,13 +242,10 @@ impl Shard {
         }
         let Some(mut all) = self.claims.waiting.remove(client_id) else { return };
         all.sort_unstable_by_key(|claimant| claimant.claim);
-        let highest = all.pop();
-        for Claimant { shard, number, .. } in all {
-            self.answers.receipts.note_done(shard, number);
-        }
-        if let Some(claimant) = highest {
-            self.give_up(client_id, claimant, now, sink);
-        }
+        let Some(highest) = all.pop() else { return };
+        // Else they might let their clients in before the highest claim has come to them.
+        all.into_iter().for_each(|it| self.outbid_claimant(client_id, it, highest.claim, sink));
+        self.give_up(client_id, highest, now, sink);
     }
 
     /// Ends the connection of a client that has come to another node [MQTT-3.1.4-3], and its

@@ -166,8 +166,8 @@ impl Model {
         }
     }
 
-    /// A shard hears that a client has come to another node since its own was lost: its will is due
-    /// at once if it begins anew, and not at all otherwise.
+    /// A shard hears that a client has come to another node since its own was lost: a will that
+    /// waits is due at once if it begins anew, and not at all otherwise.
     pub fn came(&mut self, client: ClientNo, shard: usize, is_clean: bool) {
         let now = self.now;
         let is_its = |orphan: &Orphan| orphan.client == client && orphan.shard == shard;
@@ -175,7 +175,7 @@ impl Model {
             let its = self.orphans.iter_mut().filter(|orphan| is_its(orphan));
             its.for_each(|orphan| orphan.due = now);
         } else {
-            self.orphans.retain(|orphan| !is_its(orphan));
+            self.orphans.retain(|orphan| orphan.due <= now || !is_its(orphan));
         }
     }
 
