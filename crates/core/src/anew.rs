@@ -73,8 +73,8 @@ impl<U: Iterator<Item = PacketId>> SessionAnew<'_, U> {
     }
 
     /// Tells who it is, and to what it is subscribed.
-    pub(crate) fn tell_head(self, log: &mut impl FnMut(&Record<'_>) -> Lsn) -> Lsn {
-        let Self { client_id, expiry_s, will, deadlines, subscriptions, .. } = self;
+    pub(crate) fn tell_head(&self, log: &mut impl FnMut(&Record<'_>) -> Lsn) -> Lsn {
+        let &Self { client_id, expiry_s, will, deadlines, subscriptions, .. } = self;
         let (session, will) = (Lsn::NONE, will.map(Will::record));
         let session = log(&Record::Session { session, client_id, expiry_s, will });
         if let Some((expires_at, will_at)) = deadlines {
@@ -94,22 +94,11 @@ impl<U: Iterator<Item = PacketId>> SessionAnew<'_, U> {
         named: &mut Renamed,
         log: &mut impl FnMut(&Record<'_>) -> Lsn,
     ) -> (Lsn, u64) {
-        let Self { client_id, expiry_s, will, deadlines, subscriptions, unreleased, window } = self;
-        let none = std::iter::empty::<PacketId>();
-        let head = SessionAnew {
-            client_id,
-            expiry_s,
-            will,
-            deadlines,
-            subscriptions,
-            unreleased: none,
-            window,
-        };
-        let session = head.tell_head(log);
-        for packet_id in unreleased {
+        let session = self.tell_head(log);
+        for packet_id in self.unreleased {
             log(&Record::Noted { session, packet_id });
         }
-        (session, in_flight(session, window, named, log))
+        (session, in_flight(session, self.window, named, log))
     }
 }
 
