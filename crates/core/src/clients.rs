@@ -218,9 +218,12 @@ impl Clients {
         self.sessions.end()
     }
 
-    /// For a walk over all sessions: the one at this place, or the next place to look at.
-    pub(crate) fn at(&self, place: usize) -> Result<&Session, usize> {
-        self.sessions.get(place).ok_or_else(|| self.sessions.skip_empty_page(place))
+    /// For a walk over all sessions: the one at this place, if one is there. The place is then the
+    /// next to look at.
+    pub(crate) fn step(&self, place: &mut usize) -> Option<SessionKey> {
+        let key = SessionKey(*place as u32);
+        *place = self.sessions.skip_empty_page(*place);
+        self.get(key).map(|_| key)
     }
 }
 

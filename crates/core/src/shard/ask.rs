@@ -43,16 +43,11 @@ impl Shard {
             if page.clients.len() == clients_max || bytes >= PAGE_BYTES_MAX {
                 break;
             }
-            at = match self.clients.at(at) {
-                Ok(_) => {
-                    let client = self.state_of(SessionKey(at as u32));
-                    bytes += client.client_id.len() + client.user.as_deref().map_or(0, str::len);
-                    page.clients.push(client);
-                    page.behind.push(at as u32 + 1);
-                    at + 1
-                }
-                Err(next) => next,
-            };
+            let Some(key) = self.clients.step(&mut at) else { continue };
+            let client = self.state_of(key);
+            bytes += client.client_id.len() + client.user.as_deref().map_or(0, str::len);
+            page.clients.push(client);
+            page.behind.push(at as u32);
         }
         page.next = (at < self.clients.end()).then_some(at as u32);
         page

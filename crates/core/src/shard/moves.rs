@@ -47,12 +47,7 @@ impl Shard {
                 return false;
             }
             self.slices.add(1);
-            let key = SessionKey(walk.session as u32);
-            if let Err(next) = self.clients.at(walk.session) {
-                walk.session = next;
-                continue;
-            }
-            walk.session += 1;
+            let Some(key) = self.clients.step(&mut walk.session) else { continue };
             let session = &mut self.clients[key];
             for replay in session.replays().into_iter().flat_map(|all| all.all_mut()) {
                 replay.follow(walk.partition, walk.to, &self.place);

@@ -14,7 +14,7 @@ use super::Shard;
 use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
 use crate::copied::Copy;
-use crate::keys::{Lsn, Micros, SessionKey, ShardId, Version};
+use crate::keys::{Lsn, Micros, ShardId, Version};
 use crate::mail::{Mail, SessionMail};
 use crate::message::Message;
 use crate::own::is_brokers_own;
@@ -169,12 +169,8 @@ impl Shard {
                 return false;
             }
             self.slices.add(LETTER_STEPS);
-            let (place, key) = (list.session, SessionKey(list.session as u32));
-            list.session = match self.clients.at(place) {
-                Ok(_) => place + 1,
-                Err(next) => next,
-            };
-            let Ok(session) = self.clients.at(place) else { continue };
+            let Some(key) = self.clients.step(&mut list.session) else { continue };
+            let session = &self.clients[key];
             let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
             if !session.outlives_connection() || is_own || self.claims.way(key).is_some() {
                 continue;

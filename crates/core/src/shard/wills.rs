@@ -106,10 +106,7 @@ impl Shard {
                 return self.slices.put_off(Work::Wills(walk), now);
             }
             self.slices.add(TOLD_STEPS);
-            let place = walk.at;
-            walk.at = self.clients.at(place).map_or_else(|next| next, |_| place + 1);
-            if self.clients.at(place).is_ok() {
-                let key = SessionKey(place as u32);
+            if let Some(key) = self.clients.step(&mut walk.at) {
                 self.tell_will(key, self.connection_of(key), now, sink);
             }
         }
