@@ -88,8 +88,7 @@ impl Shard {
         claim: Claim,
         sink: &mut impl Sink,
     ) {
-        let mail = SessionMail::Held { client_id: client_id.into(), claim, is_asking: true };
-        sink.mail(shard, Mail::Session(mail));
+        tell_held(shard, client_id, claim, true, sink);
         self.answers.receipts.note_done(shard, number);
     }
 
@@ -186,9 +185,7 @@ impl Shard {
         self.came_elsewhere(client_id, claimant.is_clean, now);
         if let Some(own) = self.asking(client_id) {
             if own.claim > claim {
-                let (client_id, claim) = (client_id.into(), own.claim);
-                let mail = SessionMail::Held { client_id, claim, is_asking: true };
-                sink.mail(shard, Mail::Session(mail));
+                tell_held(shard, client_id, own.claim, true, sink);
                 return self.answers.receipts.note(shard, number);
             }
             own.is_outbid = true;
@@ -202,9 +199,7 @@ impl Shard {
         };
         let held = self.claims.held(key);
         if held > claim {
-            let mail =
-                SessionMail::Held { client_id: client_id.into(), claim: held, is_asking: false };
-            sink.mail(shard, Mail::Session(mail));
+            tell_held(shard, client_id, held, false, sink);
             return self.answers.receipts.note(shard, number);
         }
         self.answers.receipts.note_pending(shard, number);
@@ -296,8 +291,7 @@ impl Shard {
             return;
         }
         if (held, from) > (claim, self.place.id) {
-            let mail = SessionMail::Held { client_id: client_id.into(), claim: held, is_asking };
-            return sink.mail(from, Mail::Session(mail));
+            return tell_held(from, client_id, held, is_asking, sink);
         }
         self.drop_stale(key, now, sink);
     }
@@ -329,4 +323,16 @@ impl Shard {
             self.answers.add_mailed(ticket);
         }
     }
+}
+
+/// Tells a shard of another node of a session that is here by this claim, or is to be.
+pub(super) fn tell_held(
+    to: ShardId,
+    client_id: &str,
+    claim: Claim,
+    is_asking: bool,
+    sink: &mut impl Sink,
+) {
+    let mail = SessionMail::Held { client_id: client_id.into(), claim, is_asking };
+    sink.mail(to, Mail::Session(mail));
 }

@@ -11,11 +11,12 @@
 //! [`Mail::Listed`] is the end: a node that has it of all shards that are here serves clients.
 
 use super::Shard;
+use super::claims::tell_held;
 use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
 use crate::copied::Copy;
 use crate::keys::{Lsn, Micros, ShardId, Version};
-use crate::mail::{Mail, SessionMail};
+use crate::mail::Mail;
 use crate::message::Message;
 use crate::own::is_brokers_own;
 use crate::record::Wall;
@@ -175,11 +176,8 @@ impl Shard {
             if !session.outlives_connection() || is_own || self.claims.way(key).is_some() {
                 continue;
             }
-            let client_id: Box<str> = (&*session.client_id).into();
-            let owner = self.place.owner_at(&list.to, &client_id);
-            let (claim, is_asking) = (self.claims.held(key), false);
-            let mail = SessionMail::Held { client_id, claim, is_asking };
-            sink.mail(owner, Mail::Session(mail));
+            let owner = self.place.owner_at(&list.to, &session.client_id);
+            tell_held(owner, &session.client_id, self.claims.held(key), false, sink);
         }
         true
     }
