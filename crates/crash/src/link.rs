@@ -119,6 +119,15 @@ impl Link {
         self.push(&ack(Ack::success(packet_id)));
     }
 
+    /// Writes what follows a PUBLISH of the broker: nothing at QoS 0.
+    pub fn acknowledge(&mut self, qos: QoS, packet_id: Option<PacketId>) {
+        match (qos, packet_id) {
+            (QoS::AtLeastOnce, Some(id)) => self.answer(Packet::PubAck, id),
+            (QoS::ExactlyOnce, Some(id)) => self.answer(Packet::PubRec, id),
+            _ => {}
+        }
+    }
+
     /// Writes a SUBSCRIBE.
     pub fn subscribe<'a>(&mut self, filters: impl Iterator<Item = (&'a str, QoS)>) {
         let mut list = SubscribeBuf::new();

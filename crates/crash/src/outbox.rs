@@ -1,7 +1,8 @@
 //! A publisher's side of its session, as a value: what was published and is not over yet.
 
 use std::collections::VecDeque;
-use weir_wire::{PacketId, QoS};
+use weir_wire::packet::Ack;
+use weir_wire::{Packet, PacketId, QoS};
 
 /// Which of a publisher's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,34 @@ pub enum Again {
     },
     /// PUBREL.
     Release(PacketId),
+}
+
+/// What a packet of the broker says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// PUBACK, or a PUBREC that refuses: the exchange is over. Says whether it was accepted.
+    Ended(PacketId, bool),
+    /// PUBREC: the broker has it.
+    Received(PacketId),
+    /// PUBCOMP.
+    Completed(PacketId),
+    /// Nothing.
+    Other,
+}
+
+impl Answer {
+    /// What this packet says.
+    pub fn of(packet: &Packet<'_>) -> Self {
+        // Those from 0x80 on are refusals.
+        let is_accepted = |ack: &Ack<'_>| (ack.reason as u8) < 0x80;
+        match packet {
+            Packet::PubAck(ack) => Self::Ended(ack.packet_id, is_accepted(ack)),
+            Packet::PubRec(ack) if !is_accepted(ack) => Self::Ended(ack.packet_id, false),
+            Packet::PubRec(ack) => Self::Received(ack.packet_id),
+            Packet::PubComp(ack) => Self::Completed(ack.packet_id),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// What is not over yet, in the order in which it was published.

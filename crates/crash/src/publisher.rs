@@ -4,11 +4,11 @@ use crate::ledger::Sent;
 use crate::life::{Life, WAIT};
 use crate::link::Link;
 use crate::names::{Stream, payload, retained};
-use crate::outbox::{Again, Message, Outbox};
+use crate::outbox::{Again, Answer, Message, Outbox};
 use std::io;
 use std::time::{Duration, Instant};
 use weir_chance::Chance;
-use weir_wire::packet::{Ack, Publish};
+use weir_wire::packet::Publish;
 use weir_wire::{Packet, PacketId, Properties, QoS};
 
 /// Most messages in flight.
@@ -41,15 +41,6 @@ pub(crate) struct Publisher {
     chance: Chance,
     pub(crate) sessions_lost: u64,
     pub(crate) dropped: u64,
-}
-
-/// What an answer of the broker means.
-#[derive(Clone, Copy)]
-enum Answer {
-    Ended(PacketId, bool),
-    Received(PacketId),
-    Completed(PacketId),
-    Other,
 }
 
 impl Publisher {
@@ -186,7 +177,7 @@ impl Publisher {
     /// Takes the answers that are there, or the next one if it comes within `wait`.
     fn take(&mut self, link: &mut Link, life: &Life, wait: Duration) -> io::Result<()> {
         loop {
-            let Some(answer) = link.packet(wait, understand)? else { return Ok(()) };
+            let Some(answer) = link.packet(wait, Answer::of)? else { return Ok(()) };
             self.note(answer, link, life);
             if !link.has_packet() {
                 return Ok(());
@@ -221,17 +212,5 @@ impl Publisher {
         if self.places[message.place].sent.acknowledge(message.number) {
             life.count();
         }
-    }
-}
-
-fn understand(packet: &Packet<'_>) -> Answer {
-    // Those from 0x80 on are refusals.
-    let is_accepted = |ack: &Ack<'_>| (ack.reason as u8) < 0x80;
-    match packet {
-        Packet::PubAck(ack) => Answer::Ended(ack.packet_id, is_accepted(ack)),
-        Packet::PubRec(ack) if !is_accepted(ack) => Answer::Ended(ack.packet_id, false),
-        Packet::PubRec(ack) => Answer::Received(ack.packet_id),
-        Packet::PubComp(ack) => Answer::Completed(ack.packet_id),
-        _ => Answer::Other,
     }
 }

@@ -163,11 +163,7 @@ impl Subscriber {
                 if let Some((row, number)) = message.filter(|_| is_new) {
                     self.received.streams[row].deliver(number);
                 }
-                match (qos, packet_id) {
-                    (QoS::AtLeastOnce, Some(id)) => link.answer(Packet::PubAck, id),
-                    (QoS::ExactlyOnce, Some(id)) => link.answer(Packet::PubRec, id),
-                    _ => {}
-                }
+                link.acknowledge(qos, packet_id);
             }
             Step::Release(packet_id) => {
                 self.inbox.release(packet_id);

@@ -5,8 +5,8 @@ use crate::ledger::{RETAINED, ROWS, content};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 use weir_crash::link::Link;
-use weir_crash::outbox::{Again, Message, Outbox};
-use weir_wire::packet::{Ack, Publish};
+use weir_crash::outbox::{Again, Answer, Message, Outbox};
+use weir_wire::packet::Publish;
 use weir_wire::{Packet, PacketId, Properties, QoS};
 
 /// How many publish.
@@ -30,15 +30,6 @@ pub(crate) struct Publisher<'a> {
     traveller: Traveller,
     number: usize,
     outbox: Outbox,
-}
-
-/// What an answer of the broker means.
-#[derive(Clone, Copy)]
-enum Answer {
-    Ended(PacketId, bool),
-    Received(PacketId),
-    Completed(PacketId),
-    Other,
 }
 
 impl<'a> Publisher<'a> {
@@ -87,7 +78,7 @@ impl<'a> Publisher<'a> {
                 self.publish(&mut link);
             }
             link.flush()?;
-            match link.packet(WAIT, understand)? {
+            match link.packet(WAIT, Answer::of)? {
                 Some(answer) => {
                     heard = Instant::now();
                     self.note(answer, &mut link);
@@ -174,17 +165,5 @@ impl<'a> Publisher<'a> {
             let (row, now) = (self.row(message.place), self.run.now());
             self.run.ledger().acknowledge(row, message.number, now);
         }
-    }
-}
-
-fn understand(packet: &Packet<'_>) -> Answer {
-    // Those from 0x80 on are refusals.
-    let is_accepted = |ack: &Ack<'_>| (ack.reason as u8) < 0x80;
-    match packet {
-        Packet::PubAck(ack) => Answer::Ended(ack.packet_id, is_accepted(ack)),
-        Packet::PubRec(ack) if !is_accepted(ack) => Answer::Ended(ack.packet_id, false),
-        Packet::PubRec(ack) => Answer::Received(ack.packet_id),
-        Packet::PubComp(ack) => Answer::Completed(ack.packet_id),
-        _ => Answer::Other,
     }
 }

@@ -224,11 +224,7 @@ impl<'a> Subscriber<'a> {
         match *step {
             Step::Publish { qos, packet_id, message } => {
                 self.deliver(qos, packet_id, message);
-                match (qos, packet_id) {
-                    (QoS::AtLeastOnce, Some(id)) => link.answer(Packet::PubAck, id),
-                    (QoS::ExactlyOnce, Some(id)) => link.answer(Packet::PubRec, id),
-                    _ => {}
-                }
+                link.acknowledge(qos, packet_id);
             }
             Step::Release(packet_id) => {
                 self.inbox.release(packet_id);
