@@ -5,9 +5,8 @@
 // The broker is the node "a" of a cluster. A node "b" is a member, and "c" is away. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
-import { evaluate, inChromium } from "./chromium.mjs";
-import { onScreens, person } from "./person.mjs";
-import { VIEWS, screen, watch } from "./sound.mjs";
+import { evaluate } from "./chromium.mjs";
+import { onScreens, visit } from "./person.mjs";
 
 const { values: options, positionals: [url] } = parseArgs({
   allowPositionals: true,
@@ -39,16 +38,4 @@ const use = async (client, me) => {
   await me.until("document.querySelectorAll('#cluster-nodes tbody tr').length === 2", "the nodes that are left");
 };
 
-try {
-  await inChromium(options.browser, [], async (client) => {
-    await watch(client, faults, (asked) => asked.startsWith(url));
-    await screen(client, VIEWS[0]);
-    const loaded = client.Page.loadEventFired();
-    await client.Page.navigate({ url });
-    await loaded;
-    await use(client, person(client));
-  });
-} catch (error) {
-  faults.push("cluster: " + error.stack);
-}
-console.log(JSON.stringify({ faults, seen }, null, 2));
+await visit("cluster", url, options, { faults, seen }, use);

@@ -6,9 +6,8 @@
 // user "lamp" may not read that; it retains "plant/temperature", and has more clients than a page lists. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
-import { evaluate, inChromium } from "./chromium.mjs";
-import { COME_MS, onScreens, person, settle } from "./person.mjs";
-import { VIEWS, screen, watch } from "./sound.mjs";
+import { evaluate } from "./chromium.mjs";
+import { COME_MS, onScreens, settle, visit } from "./person.mjs";
 
 const { values: options, positionals: [url] } = parseArgs({
   allowPositionals: true,
@@ -324,18 +323,7 @@ const use = async (client, me) => {
   seen.unknown = await me.read("#login-trouble");
 };
 
-try {
-  await inChromium(options.browser, [], async (client) => {
-    // A browser's log has a line for each status that is no success: the unknown token's, and that of
-    // a configuration that cannot be used, and those of a trace that has ended and of a user without rules.
-    await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && /\/config\?/.test(entry.url)) || (entry.text.includes("404") && /\/events\?|\/rights$/.test(entry.url)) || (entry.text.includes("401") && entry.url === url + "api/v1/token")));
-    await screen(client, VIEWS[0]);
-    const loaded = client.Page.loadEventFired();
-    await client.Page.navigate({ url });
-    await loaded;
-    await use(client, person(client));
-  });
-} catch (error) {
-  faults.push("dashboard: " + error.stack);
-}
-console.log(JSON.stringify({ faults, seen }, null, 2));
+// A browser's log has a line for each status that is no success: the unknown token's, and that of
+// a configuration that cannot be used, and those of a trace that has ended and of a user without rules.
+const isExpected = (entry) => entry.source === "network" && (isBroken || (entry.text.includes("409") && /\/config\?/.test(entry.url)) || (entry.text.includes("404") && /\/events\?|\/rights$/.test(entry.url)) || (entry.text.includes("401") && entry.url === url + "api/v1/token"));
+await visit("dashboard", url, options, { faults, seen }, use, isExpected);

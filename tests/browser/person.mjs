@@ -1,7 +1,7 @@
 // Somebody in front of a page of a broker, by clicks and keys alone.
 
-import { evaluate, until } from "./chromium.mjs";
-import { VIEWS, inspect, picture, screen } from "./sound.mjs";
+import { evaluate, inChromium, until } from "./chromium.mjs";
+import { VIEWS, inspect, picture, screen, watch } from "./sound.mjs";
 
 export const COME_MS = 60_000;
 
@@ -86,4 +86,21 @@ export const onScreens = async (client, name, faults, pictures) => {
     if (pictures) await picture(client, view, pictures, name + "-" + view.name);
   }
   await screen(client, VIEWS[0]);
+};
+
+// Has somebody in front of the page at `url` do what `use` does, and prints what is wrong with it and what was read off it. `name` is that of the program whose options those are.
+export const visit = async (name, url, options, { faults, seen }, use, isExpected) => {
+  try {
+    await inChromium(options.browser, [], async (client) => {
+      await watch(client, faults, (asked) => asked.startsWith(url) || asked === options.websocket, isExpected);
+      await screen(client, VIEWS[0]);
+      const loaded = client.Page.loadEventFired();
+      await client.Page.navigate({ url });
+      await loaded;
+      await use(client, person(client));
+    });
+  } catch (error) {
+    faults.push(name + ": " + error.stack);
+  }
+  console.log(JSON.stringify({ faults, seen }, null, 2));
 };
