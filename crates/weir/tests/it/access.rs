@@ -1,14 +1,14 @@
 //! Passwords and access rights: the same files, cases and answers at Weir and at Mosquitto.
 
 use crate::support::blocking::{Blocking, decode};
+use crate::support::command::fed;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use weir_wire::packet::{Connect, Publish, Will};
 use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
 
@@ -218,16 +218,7 @@ fn all(address: &str) -> Vec<String> {
 }
 
 fn run(program: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_remove("WEIR_LOG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    fed(Command::new(program).args(arguments).env_remove("WEIR_LOG"), input)
 }
 
 pub(crate) fn passwd(arguments: &[&str], input: &str) -> Output {

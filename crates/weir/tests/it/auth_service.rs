@@ -4,6 +4,7 @@
 use crate::access;
 use crate::fake_service::{Act, Fake, json};
 use crate::support::blocking::Blocking;
+use crate::support::command::fed;
 use crate::support::{Broker, tool};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -56,14 +57,9 @@ impl Drop for Sample {
 }
 
 fn sql(python: &Path, arguments: &[&str], input: &str) {
-    let mut child = Command::new(python)
-        .arg(format!("{SAMPLES}/sql.py"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success());
+    let script = format!("{SAMPLES}/sql.py");
+    let output = fed(Command::new(python).arg(script).args(arguments), input);
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
@@ -111,13 +107,7 @@ fn the_sample_of_sql_says_who_comes_in_and_what_they_may_do() {
 fn the_first_that_knows_a_client_decides() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let mut child = Command::new(WEIR)
-        .args(["passwd", &path("users"), "ann", "--batch"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(b"pencil\n").unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(access::passwd(&[&path("users"), "ann", "--batch"], "pencil\n").status.success());
     let service = Fake::start(|came| match () {
         () if came.body.contains("\"good\"") => json(r#"{"result":"allow"}"#),
         () if came.body.contains("\"bad\"") => json(r#"{"result":"deny"}"#),

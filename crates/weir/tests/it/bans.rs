@@ -1,14 +1,14 @@
 //! Who is kept out: by a file, for wrong passwords, for coming too often; and who is slowed down.
 //! Attackers come from 127.0.0.2, others from 127.0.0.1.
 
+use crate::access;
 use crate::support::Broker;
 use crate::support::blocking::{Blocking, decode};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::Signal;
-use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use weir_wire::packet::{Connect, Publish};
 use weir_wire::{Packet, PacketId, Properties, QoS, ReasonCode, Version};
@@ -256,13 +256,8 @@ fn who_was_kept_out_for_what_it_did_is_shown_and_let_in_again() {
 
 fn passwords(folder: &Path) {
     let file = folder.join("users");
-    let mut child = Command::new(WEIR)
-        .args(["passwd", file.to_str().unwrap(), "ann", "--batch"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(b"pencil\n").unwrap();
-    assert!(child.wait().unwrap().success());
+    let made = access::passwd(&[file.to_str().unwrap(), "ann", "--batch"], "pencil\n");
+    assert!(made.status.success());
 }
 
 /// All at once from one address: it is banned, what it asked before is not looked at any more, and

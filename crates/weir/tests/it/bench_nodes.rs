@@ -1,12 +1,12 @@
 //! Brokers of several nodes under `weir bench`: started with what they need and ended without a
 //! trace, measured one by one, and a node that is lost.
 
+use crate::support::command::fed;
 use crate::support::results::results;
 use crate::support::{Broker, tool};
 use serde_json::Value;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Pairs whose publisher is on the node behind the subscriber's.
@@ -50,21 +50,15 @@ fn pairs(more: &str) -> String {
 fn run(text: &str, options: &[&str]) -> (String, Value, TempDir) {
     let out = tempfile::tempdir().unwrap();
     let is_short = !options.contains(&"--duration");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
         .args(["bench", "run", "-", "--pin", "none", "--warm-up", "200ms"])
         .args(is_short.then_some(["--duration", "1s"]).into_iter().flatten())
         .args(options)
         .arg("--out")
         .arg(out.path())
-        .env_remove("WEIR_LOG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Dropped at once: it is read to its end.
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
+        .env_remove("WEIR_LOG");
+    let output = fed(&mut command, text);
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let (result, _) = results(out.path())
         .pop()

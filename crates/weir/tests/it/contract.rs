@@ -1,9 +1,9 @@
 //! The HTTP API is what its description says, whatever is asked of it.
 
 use crate::api::Served;
+use crate::support::command::fed;
 use crate::support::tool as installed;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use weir_wire::QoS;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/contract");
@@ -71,11 +71,7 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     let (status, answer) = served.get("/metrics", Some(&served.viewer));
     assert_eq!(status, 200);
     let text = answer.split_once("\r\n\r\n").unwrap().1;
-    let mut check = Command::new(promtool);
-    let check = check.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut check = check.spawn().unwrap();
-    check.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
+    let output = fed(Command::new(promtool).args(["check", "metrics"]), text);
     // What it only advises is there as well.
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }

@@ -2,11 +2,11 @@
 
 use crate::api::Served;
 use crate::support::asked::said;
+use crate::support::command::fed;
 use crate::support::live::{Live, is_served, left};
 use serde_json::Value;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use weir_wire::ReasonCode;
 
 #[test]
@@ -92,9 +92,7 @@ fn with_a_word_of_the_configuration_admins_replace_it_over_tcp() {
 fn ctl_with(live: &Live, arguments: &[&str], line: &str) -> i32 {
     let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
     weir.args(["ctl", "--socket"]).arg(live.path("ctl")).args(arguments);
-    let mut child = weir.stdin(Stdio::piped()).spawn().unwrap();
-    writeln!(child.stdin.take().unwrap(), "{line}").unwrap();
-    child.wait().unwrap().code().unwrap()
+    fed(&mut weir, &format!("{line}\n")).status.code().unwrap()
 }
 
 #[test]

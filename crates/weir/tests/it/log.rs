@@ -311,14 +311,8 @@ fn peer_user_and_client_are_fields_of_json() {
 
 #[test]
 fn a_client_that_is_refused_is_named_with_peer_and_user() {
-    let mut verifier = Command::new(WEIR)
-        .args(["broker", "--verifier"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    verifier.stdin.take().unwrap().write_all(b"pencil\n").unwrap();
-    let verifier = command::text(&verifier.wait_with_output().unwrap().stdout);
+    let made = command::fed(Command::new(WEIR).args(["broker", "--verifier"]), "pencil\n");
+    let verifier = command::text(&made.stdout);
     let folder = tempfile::tempdir().unwrap();
     let text =
         format!("[auth]\nallow_anonymous = false\n[auth.users]\nbob = {:?}\n", verifier.trim());

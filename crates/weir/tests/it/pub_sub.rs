@@ -1,6 +1,7 @@
 //! `weir pub` and `weir sub` as processes: against `weir broker`, against Mosquitto and its
 //! clients, and against a fake broker where the answer must be a certain one.
 
+use crate::support::command::fed;
 use crate::support::live::free;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::{Broker, tool};
@@ -38,15 +39,7 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
 }
 
 fn publish_lines(port: &str, options: &str, lines: &str) -> Output {
-    let mut child = Command::new(WEIR)
-        .args(["pub", "-p", port])
-        .args(words(options))
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    fed(Command::new(WEIR).args(["pub", "-p", port]).args(words(options)), lines)
 }
 
 /// `weir sub` that has its SUBACK; it ends after 60 s at most.

@@ -1,30 +1,23 @@
 //! Use cases with steps as a user meets them: every file on real brokers at small scale, faults
 //! timed, thresholds, a use case from standard input.
 
+use crate::support::command::fed;
 use crate::support::results::results;
 use crate::support::tool;
 use serde_json::Value;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::Mutex;
 
 /// Runs a use case of the list, or the text of one, and gives what was printed and the result.
 fn run(use_case: &str, text: Option<&str>, broker: &str, scale: &str) -> (Output, Value) {
     let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command
         .args(["bench", "run", use_case, "--broker", broker, "--pin", "none"])
         .args(["--scale", scale, "--duration", "2s", "--warm-up", "500ms", "--out"])
         .arg(out.path())
-        .env_remove("WEIR_LOG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(text.unwrap_or_default().as_bytes()).unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
+        .env_remove("WEIR_LOG");
+    let output = fed(&mut command, text.unwrap_or_default());
     let (result, _) = results(out.path()).pop().unwrap_or_else(|| {
         panic!("{use_case} on {broker}: {}", String::from_utf8_lossy(&output.stderr))
     });
