@@ -2,7 +2,7 @@
 //
 //   node cluster.mjs URL --admin TOKEN --viewer TOKEN [--pictures FOLDER] [--browser PROGRAM]
 //
-// The broker is the node "a" of a cluster. A node "b" is a member, and "c" is away. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
+// The broker is the node "a" of a cluster. A node "b" is a member, and "c" is away: its copy was opened by "a". All logs are copied. Prints one JSON object: "faults" is empty where all is well, and "seen" is what was read off the page.
 
 import { parseArgs } from "node:util";
 import { evaluate } from "./chromium.mjs";
@@ -18,8 +18,11 @@ const use = async (client, me) => {
   await me.logIn(options.viewer);
   await me.click("#views a", "Cluster");
   await me.until("[...document.querySelectorAll('#cluster-nodes td')].some((of) => of.textContent.startsWith('up, '))", "the other node");
+  await me.until("document.querySelector('#cluster-facts').textContent.includes('whole')", "a whole copy");
+  await me.until("document.querySelector('#cluster-nodes').textContent.includes('void')", "a copy that was opened");
   seen.name = await me.read("#cluster-name");
   seen.facts = await me.read("#cluster-facts");
+  seen.nodes = await me.read("#cluster-nodes");
   seen.links = await me.read("#cluster-links");
   seen.viewer = await evaluate(client, "document.querySelector('#cluster-away button').disabled");
   await onScreens(client, "cluster", faults, options.pictures);

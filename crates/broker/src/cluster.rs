@@ -34,6 +34,13 @@ pub struct ClusterConfig {
     /// `0.0.0.0:7883`: the address that this host has on its way to etcd.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+    /// How many nodes have the sessions of this one on their disks before it acknowledges anything,
+    /// this one too: 1, or 2, which needs a store. With 2, another node serves them if this one is
+    /// lost.
+    pub replicas: u8,
+    /// What this node is to stand in for.
+    #[serde(skip)]
+    pub(crate) stand_in: Option<StandInOf>,
     /// A `[cluster.tls]` table: how nodes encrypt what they say to each other. Without it, whoever
     /// reaches `listen` can say that they are a node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +55,16 @@ pub struct ClusterConfig {
     /// A file with that user's password. A line's end behind it does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd_password_file: Option<PathBuf>,
+}
+
+/// What a stand-in is told, of which no file says anything: a node within this process that has the
+/// name, the place and the shards of a node that is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StandInOf {
+    /// The copies of its logs, by shard.
+    pub(crate) copies: Vec<(u16, PathBuf)>,
+    /// The slot of the node that runs it.
+    pub(crate) keeper: u8,
 }
 
 /// The `[cluster.tls]` table. Each node shows a certificate, and takes nobody without one.
@@ -70,6 +87,8 @@ impl Default for ClusterConfig {
             node: None,
             listen: "127.0.0.1:7883".into(),
             advertise: None,
+            replicas: 1,
+            stand_in: None,
             tls: None,
             etcd_ca_file: None,
             etcd_user: None,
@@ -104,9 +123,15 @@ impl ClusterConfig {
             address: self.address(),
             shards,
             letters: Mail::VERSION.into(),
-            letters_min: Mail::VERSION.into(),
+            letters_min: Mail::VERSION_MIN.into(),
             times: Times::default(),
+            is_stand_in: self.stand_in.is_some(),
         }
+    }
+
+    /// Whether another node has a copy of the log of this one.
+    pub(crate) fn is_copied(&self) -> bool {
+        !self.is_off() && self.replicas > 1
     }
 
     /// How etcd is reached.
@@ -137,6 +162,21 @@ impl ClusterConfig {
     fn address(&self) -> String {
         let own = || own_address(&self.listen, &self.etcd).map(|own| own.to_string());
         self.advertise.clone().or_else(own).unwrap_or_else(|| self.listen.clone())
+    }
+
+    /// The host of that place.
+    pub(crate) fn host(&self) -> String {
+        let address = self.address();
+        address.rsplit_once(':').map_or(String::new(), |(host, _)| host.to_owned())
+    }
+
+    /// Listens at this port, which the system has chosen where the configuration has none.
+    pub(crate) fn set_port(&mut self, port: u16) {
+        for address in std::iter::once(&mut self.listen).chain(&mut self.advertise) {
+            if let Some(host) = address.strip_suffix(":0") {
+                *address = format!("{host}:{port}");
+            }
+        }
     }
 
     /// What this node is called.

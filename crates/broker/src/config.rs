@@ -444,6 +444,10 @@ impl Config {
             let rule = format!("it must be 0, or at least {bytes_min}: {why}");
             return Err(value_error("store.disk_bytes_max", value, rule));
         }
+        if self.cluster.is_copied() && self.store.folder().is_none() {
+            let rule = "more than 1 needs a store: set store.path";
+            return Err(value_error("cluster.replicas", self.cluster.replicas, rule));
+        }
         self.auth.check().map_err(|(user, rule)| ConfigError::User { user, rule })?;
         self.flow.compile().map_err(ConfigError::Flow)?;
         self.places().map(drop)
@@ -487,7 +491,8 @@ impl Config {
     /// # Errors
     /// One that is not `HOST:PORT`, or a host without an address; a table without a place.
     pub(crate) fn places(&self) -> Result<Vec<ListenPlace>, ConfigError> {
-        if self.listen.is_empty() && self.listener.is_empty() {
+        let has_clients = self.cluster.stand_in.is_none();
+        if has_clients && self.listen.is_empty() && self.listener.is_empty() {
             return Err(value_error("listen", "[]", "name at least one HOST:PORT"));
         }
         let resolve = |(key, text): (&'static str, &String)| {

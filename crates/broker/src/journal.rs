@@ -8,6 +8,7 @@
 
 pub(crate) mod clock;
 mod config;
+mod copied;
 mod flusher;
 mod gap;
 mod generations;
@@ -25,23 +26,25 @@ mod start;
 mod write;
 
 pub use config::{Durability, OnDamage, StoreConfig};
+pub(crate) use copied::{CopyTo, Waiting, number_of, records_of};
 pub(crate) use flusher::{Flushed, Flusher};
-pub(crate) use generations::{ADDED_BANS_FILE, Generations, is_store};
+pub(crate) use generations::{ADDED_BANS_FILE, COPIES, Generations, STAND_INS, is_store};
 pub use no_store::{Damaged, NoStore};
 pub(crate) use pages::{Paged, Pager};
 pub use read::{Amounts, Entry, LogCheck, StoreReader};
 pub(crate) use salvage::salvage_at_start;
 pub use salvage::{Loss, Salvaged, salvage};
-pub(crate) use start::{Started, start};
+pub(crate) use start::{Started, open_copy, start};
 pub use write::StoreWriter;
 
+use copied::LogCopy;
 use flusher::Work;
 use gap::{Gap, is_waited_for};
 use pages::PageWay;
 use reclaim::Reclaim;
 use std::io;
 use std::sync::atomic::Ordering;
-use weir_core::{Lsn, Micros, PageId, PageOut, PageTicket, Record, Wall};
+use weir_core::{LogMail, Lsn, Micros, PageId, PageOut, PageTicket, Record, ShardId, Wall};
 use weir_store::{Body, Chore, Commit, Disk, Kind, Log, Settings};
 
 /// Bytes that may wait for the disk before connections are read no more.
@@ -58,7 +61,7 @@ const SPACE_EVERY: Micros = Micros(1_000_000);
 
 /// Added to the kind of the first record of an input. A message may be referred to up to the end of
 /// the input that it came with.
-const FIRST_OF_INPUT: Kind = 64;
+pub(crate) const FIRST_OF_INPUT: Kind = 64;
 
 /// What may wait of records: connections are held back long before.
 pub(crate) const PENDING_BYTES_MAX: usize = 1 << 30;
@@ -78,6 +81,10 @@ pub(crate) struct Journal {
     is_request: bool,
     /// The last record of the core's. The log has empty ones of its own behind it.
     last: Lsn,
+    /// The last that is safe on this node's disk.
+    local: Lsn,
+    /// At another node.
+    copy: Option<Box<LogCopy>>,
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
@@ -145,6 +152,8 @@ impl Journal {
             is_first: true,
             is_request: false,
             last: Lsn::NONE,
+            local: Lsn::NONE,
+            copy: None,
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
@@ -177,11 +186,14 @@ impl Journal {
             self.is_request = true;
             self.gap.note_request();
         }
-        let body = Body { head: &[], tail: &self.body };
-        match self.log.append(record.kind() | first, body, 1) {
+        let (kind, body) = (record.kind() | first, Body { head: &[], tail: &self.body });
+        match self.log.append(kind, body, 1) {
             Ok(lsn) => {
                 self.counts.records += 1;
                 self.last = Lsn(lsn.bits());
+                if let Some(copy) = &mut self.copy {
+                    copy.push(self.last, record, (kind, &self.body));
+                }
                 self.last
             }
             Err(not_appended) => {
@@ -253,7 +265,32 @@ impl Journal {
         if let Some(flusher) = &self.flusher {
             self.reclaim.note_room(flusher.room().of_each(), self.counts.committed_bytes);
         }
-        self.reclaim.begins(self.counts.committed_bytes, now)
+        let is_wanted = self.copy.as_ref().is_some_and(|copy| copy.wants_base());
+        self.reclaim.begins(self.counts.committed_bytes, now) || is_wanted
+    }
+
+    /// Begins a copy of this log at a shard of another node, in the place of the one before. With
+    /// nothing there is none from now on: says up to where all is safe then.
+    pub(crate) fn copy_to(&mut self, to: Option<CopyTo>) -> Option<Lsn> {
+        self.copy = to.map(|to| Box::new(LogCopy::new(to)));
+        Some(self.local).filter(|_| self.copy.is_none())
+    }
+
+    /// The next letter of the copy, at the end of a turn.
+    #[inline]
+    pub(crate) fn take_copied(&mut self) -> Option<(ShardId, LogMail)> {
+        self.copy.as_mut()?.take_letter()
+    }
+
+    /// Another node has all up to this record on its disk. Says up to where all is safe, and
+    /// whether the copy has become whole.
+    pub(crate) fn copied(&mut self, copy: u64, last: Lsn) -> (Lsn, bool) {
+        let is_whole = self.copy.as_mut().is_some_and(|it| it.note_safe(copy, last));
+        (self.safe(), is_whole)
+    }
+
+    fn safe(&self) -> Lsn {
+        self.copy.as_ref().map_or(self.local, |copy| copy.bound(self.local))
     }
 
     /// What comes before the last base that is whole goes, once that is safe. Says which record is
@@ -334,7 +371,8 @@ impl Journal {
                 self.gap.done();
                 self.counts.commit_us_max = self.counts.commit_us_max.max(took_us);
                 self.counts.commit_us_sum += took_us;
-                Some(Lsn(self.log.committed(commit).bits()).min(self.last))
+                self.local = Lsn(self.log.committed(commit).bits()).min(self.last);
+                Some(self.safe())
             }
             Flushed::Sync(sync) => {
                 self.is_syncing = false;

@@ -6,12 +6,12 @@
 use crate::admission::Pass;
 use crate::auth::access::Answered;
 use crate::auth::hasher::Checked;
-use crate::journal::{Flushed, Paged};
+use crate::journal::{Flushed, Paged, Waiting};
 use crate::listener::Certified;
 use crate::log::Peer;
 use std::ops::Range;
 use weir_control::Request;
-use weir_core::{Mail, Parcel, ShardId};
+use weir_core::{LogMail, Mail, Parcel, ShardId};
 use weir_reactor::{ListenerId, Moved};
 
 /// A connection between two threads.
@@ -52,6 +52,38 @@ pub(crate) enum NodeNews {
     Joined(Range<u16>),
     /// It is not there any more.
     Lost(Range<u16>),
+    /// It was away, and is there with what it had: itself, or another in its place.
+    Replaced(Range<u16>),
+    /// This node is a member again, as another one.
+    Again,
+    /// Another node serves what this one had of sessions: they are void here.
+    Void,
+    /// This node serves the sessions of a lost one, which these shards have for the moment: they
+    /// are to be this node's own. With nothing, no more.
+    Adopt(Option<Range<u16>>),
+    /// To the shards of a stand-in: this node, which has started it, is to have all sessions.
+    Offer(Range<u16>),
+    /// The log is to be copied to another node. With nothing, no more.
+    CopyTo(Option<CopyBegun>),
+}
+
+/// A copy that begins.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyBegun {
+    /// The shards of the node that keeps it.
+    pub(crate) to: Range<u16>,
+    /// What names it.
+    pub(crate) copy: u64,
+    pub(crate) waiting: Waiting,
+}
+
+/// What has become of the copy of a shard's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyNews {
+    /// All of it is at the other node.
+    Whole,
+    /// The other's disk takes no more.
+    Failed,
 }
 
 #[derive(Debug)]
@@ -66,6 +98,12 @@ pub(crate) enum Letter {
     Node(NodeNews),
     /// So many shards of other nodes have told the sender all that they have: to the post.
     Lists(usize),
+    /// The sender has so many sessions that outlive their connections: to the post of a stand-in.
+    Sessions(usize),
+    /// Of the copy of the sender's log that has this name: to the post.
+    Copy(u64, CopyNews),
+    /// To the shard of another node whose log it is: from the thread that has the copy.
+    Kept(ShardId, LogMail),
     /// A connection whose client the receiver owns. Its CONNECT is unread, with what came behind.
     Connection(Carried),
     /// A session whose partition the receiver is to hold, or a client that was let in, with its
@@ -96,6 +134,9 @@ impl Letter {
             | Self::Parcel(_)
             | Self::Node(_)
             | Self::Lists(_)
+            | Self::Sessions(_)
+            | Self::Copy(..)
+            | Self::Kept(..)
             | Self::Ask(_)
             | Self::Flushed(_)
             | Self::Paged(_)

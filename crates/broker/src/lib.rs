@@ -12,6 +12,7 @@ mod cluster;
 mod config;
 mod content;
 mod control;
+mod copies;
 mod doorman;
 mod drops;
 mod host;

@@ -7,23 +7,31 @@
 //! they do for each other.
 
 mod board;
+mod copies;
+mod copy_said;
+mod copying;
 mod delivery;
 mod gate;
 mod lease;
 mod member;
 mod names;
+mod offering;
+mod opening;
 mod search;
+mod stand_in;
 
 use crate::cluster::Membership;
 use crate::letter::{Letter, NodeNews};
 use board::Board;
 pub(crate) use board::{ClusterWatch, board};
+pub(crate) use copies::PostCopies;
 use delivery::Delivery;
 pub(crate) use gate::Gate;
 pub(crate) use lease::Lease;
 use member::{Member, Peer};
 pub(crate) use names::Names;
 use search::Search;
+pub(crate) use stand_in::{LostNode, StandIn, StandIns};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -74,6 +82,7 @@ pub(crate) struct Post {
     /// Until when this node may act, for its shards.
     lease: Arc<Lease>,
     board: Board,
+    copies: PostCopies,
     /// It goes by the members as they were known once.
     has_followed: bool,
     /// This node may not act.
@@ -90,6 +99,7 @@ impl Post {
         membership: Membership,
         (gate, lease, board): (Gate, Arc<Lease>, Board),
         names: Names,
+        copies: PostCopies,
     ) -> Self {
         lease.set(membership.acts_until());
         Self {
@@ -102,6 +112,7 @@ impl Post {
             gate,
             lease,
             board,
+            copies,
             has_followed: false,
             is_fenced: false,
             has_letters: false,
@@ -109,16 +120,22 @@ impl Post {
         }
     }
 
+    pub(crate) fn set_copies(&mut self, copies: PostCopies) {
+        self.copies = copies;
+    }
+
     /// Carries letters until it is to stop; then gives the node's place back, so that the others go
     /// on at once.
     pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::Acquire) {
             self.follow(carrier);
+            self.look_after_copies(carrier);
             self.names.seek(&mut self.peers, carrier, Micros(now_us()));
-            self.board.show(&self.membership, &self.peers);
+            self.board.show(&self.membership, &self.peers, &self.copies);
             let timeout = self.timeout(carrier);
             carrier.turn(timeout, &mut self)?;
         }
+        self.copies.stop();
         self.membership.leave();
         let until = Micros(now_us()) + LEAVE_MAX;
         while !self.membership.has_left() && now_us() < until.0 {
@@ -136,7 +153,9 @@ impl Post {
         let again = (!self.is_posted).then_some(now + SOON);
         let links = self.peers.values().filter_map(|peer| peer.link.poll_timeout());
         let names = Names::due(&self.peers, carrier);
-        let due = links.chain(again).chain(names).chain(self.membership.due()).min()?;
+        let copies = self.copies.due(&self.peers);
+        let due =
+            links.chain(again).chain(names).chain(copies).chain(self.membership.due()).min()?;
         Some(Duration::from_micros(due.0.saturating_sub(now.0)))
     }
 
@@ -167,10 +186,15 @@ impl Post {
             return self.fence(carrier);
         };
         let is_other = std::mem::replace(&mut self.setup.incarnation, incarnation) != incarnation;
+        self.look_at_own_sessions();
         let members: Vec<Member> = self.membership.others().map(Member::of).collect();
-        let gone = |slot: &&Slot| is_other || !members.iter().any(|member| member.slot == **slot);
-        let gone: Vec<Slot> = self.peers.keys().filter(gone).copied().collect();
-        gone.into_iter().for_each(|slot| self.lose(slot, carrier));
+        let is_gone = |slot: &&Slot| !members.iter().any(|member| member.slot == **slot);
+        let gone: Vec<Slot> = self.peers.keys().filter(is_gone).copied().collect();
+        gone.into_iter().for_each(|slot| self.miss(slot, carrier));
+        if is_other {
+            let all: Vec<Slot> = self.peers.keys().copied().collect();
+            all.into_iter().for_each(|slot| self.lose(slot, carrier));
+        }
         members.into_iter().for_each(|member| self.meet(member, carrier));
         self.let_in();
     }
@@ -178,7 +202,7 @@ impl Post {
     /// Clients are let in once the shards know what there is on all other nodes.
     fn let_in(&mut self) {
         let others: usize = self.peers.values().map(|peer| peer.member.shards.len()).sum();
-        if self.lists.iter().any(|&lists| lists != others) {
+        if self.lists.iter().any(|&lists| lists != others) || !self.may_acknowledge() {
             return;
         }
         self.gate.open();
@@ -205,7 +229,11 @@ impl Post {
         if self.peers.get(&member.slot).is_some_and(|peer| peer.member == member) {
             return;
         }
-        self.lose(member.slot, carrier);
+        let is_back = self.is_waited_for(&member);
+        match is_back {
+            true => carrier.leave(member.slot),
+            false => self.lose(member.slot, carrier),
+        }
         let settings = LinkSettings {
             cluster: self.setup.cluster.clone(),
             own: self.setup.own,
@@ -217,7 +245,11 @@ impl Post {
         tracing::info!(node = member.name, address = member.address, "a node is a member");
         let (search, addresses) = Search::new(&member.address);
         carrier.join(member.slot, NodeAddress { addresses, host: member.host.clone() });
-        self.peers.insert(member.slot, Peer::new(member, settings, search));
+        let (slot, mut peer) = (member.slot, Peer::new(member, settings, search));
+        if is_back {
+            peer.set_back();
+        }
+        self.peers.insert(slot, peer);
     }
 
     /// A node is not a member any more.
@@ -228,8 +260,12 @@ impl Post {
             let shards = &peer.member.shards;
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Lost(shards.clone()));
         }
+        if peer.member.is_stand_in {
+            tracing::info!(node = peer.member.name, "nobody stands in for a node any more");
+            return;
+        }
         tracing::warn!(node = peer.member.name, "a node is lost");
-        if !self.is_fenced {
+        if !self.is_fenced && peer.missed_until.is_none() {
             self.board.count_loss();
         }
     }
@@ -240,7 +276,7 @@ impl Post {
             self.has_letters = false;
             return;
         }
-        let Self { setup, mailbox, peers, lists, board, .. } = self;
+        let Self { setup, mailbox, peers, lists, board, copies, .. } = self;
         self.has_letters = mailbox.receive(|_, from, letter| match letter {
             Letter::Far(to, mail) => {
                 let from = ShardId(setup.shards.start + from as u16);
@@ -249,6 +285,8 @@ impl Post {
                 }
             }
             Letter::Lists(count) => lists[from] = count,
+            Letter::Sessions(count) => copies.note_sessions(from, count),
+            Letter::Copy(copy, news) => copies.note(copy, news),
             _ => {}
         });
     }
@@ -269,6 +307,9 @@ fn push(
 ) -> bool {
     let mut all = peers.values_mut();
     let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return false };
+    if !peer.is_for_it(from, mail) {
+        return true;
+    }
     if peer.link.push(from, to, mail, wall) == Pushed::TooLong {
         tracing::error!(node = peer.member.name, "a letter is too long for any frame");
     }
@@ -302,8 +343,8 @@ impl weir_carrier::Post for Post {
             peer.is_paused = true;
             return 0;
         }
-        let Peer { link, member, is_here, .. } = peer;
-        let mut delivery = Delivery { mailbox, own: &setup.shards, member, is_here };
+        let Peer { link, member, is_here, is_back, .. } = peer;
+        let mut delivery = Delivery { mailbox, own: &setup.shards, member, is_here, is_back };
         match link.received(bytes, Micros(now_us()), setup.wall, &mut delivery) {
             Ok(taken) => taken,
             Err(error) => {
@@ -350,5 +391,16 @@ mod tests {
         let mut push = |to| push(&mut peers, (ShardId(9), ShardId(to)), &mail, Wall(0));
         assert_eq!((push(3), push(4)), (true, false));
         assert_eq!(peers[&Slot(3)].link.letters(), 1);
+    }
+
+    #[test]
+    fn what_a_shard_had_for_the_node_that_was_there_before_is_dropped() {
+        let mut peers = BTreeMap::from([peer(3, "nowhere")]);
+        peers.values_mut().for_each(Peer::set_back);
+        let old = Mail::Interest { filter: "a/b".into(), number: 1 };
+        let mut push = |from, mail| push(&mut peers, (ShardId(from), ShardId(3)), mail, Wall(0));
+        assert!(push(8, &old) && push(9, &old));
+        assert!(push(8, &Mail::Listing { number: 1 }) && push(9, &old) && push(8, &old));
+        assert_eq!(peers[&Slot(3)].link.letters(), 2, "of the shard that knows of it");
     }
 }

@@ -1,7 +1,9 @@
 //! The broker as a whole: listen, run, stop.
 
 mod cluster;
+mod disks;
 mod ready;
+mod stand_in;
 mod watchdog;
 
 use crate::admission::{AdmissionControl, is_out};
@@ -14,8 +16,8 @@ use crate::config::{Config, ConfigError, IoBackend, Opened};
 use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
+use crate::journal::NoStore;
 use crate::journal::clock::{wall, wall_now};
-use crate::journal::{self, Flusher, Generations, Journal, NoStore, OnDamage, Pager, Started};
 use crate::keeper::Keeper;
 use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
@@ -29,6 +31,7 @@ use crate::shell::{Certificates, Farewell, Guard, Latency, Node, Rates, Shell, u
 use crate::stopper::{Asked, Stopper};
 use crate::trace::TraceCounts;
 use crate::worker::{Ended, Worker};
+use disks::{Disks, OfShard};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -38,7 +41,7 @@ use std::sync::{Arc, Mutex};
 use weir_access::Lasting;
 use weir_bridge::Bridges;
 use weir_control::{REQUESTS_MAX, Setup};
-use weir_core::{Partitions, Settings, Shard, ShardId};
+use weir_core::{Settings, Shard, ShardId};
 use weir_flow::Flow;
 use weir_reactor::{Address, Backend, Mailbox, Waker};
 
@@ -130,8 +133,8 @@ impl Server {
         let (listeners, listening) = listen(config, doors.to_vec())?;
         let wakers: std::io::Result<Vec<Waker>> =
             (0..config.shard_count()).map(|_| Waker::new()).collect();
-        let post = cluster::PostOffice::bind(&config.cluster)?;
-        let (config, wakers) = (config.clone(), wakers?);
+        let (mut config, wakers) = (config.clone(), wakers?);
+        let post = cluster::PostOffice::bind(&mut config.cluster)?;
         let setup = Setup { sys: config.sys.setup(), ..config.control.setup() };
         let is_told = setup.sys.is_some() || config.control.otlp.is_some();
         let has_control = !config.control.is_off() || is_told;
@@ -225,7 +228,7 @@ impl Server {
             .folder()
             .map(|_| Doorman::start(&self.listeners, &self.doors, (GRACE, PATIENCE)));
         let doorman = doorman.transpose()?;
-        let (workers, shards, (way, mesh), _store) = self.workers(control.is_some())?;
+        let (workers, shards, (way, mesh), _disks) = self.workers(control.is_some())?;
         drop(doorman);
         let stopper = self.stopper();
         // Until all that it waits for is known.
@@ -246,7 +249,10 @@ impl Server {
             let serve = move || serve(worker, &stopper);
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
         }
-        watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
+        // A stand-in does not speak for the process.
+        if self.config.cluster.stand_in.is_none() {
+            watchdog::start(Arc::clone(&self.asked), stopper.clone(), self.wakers.len() as u16)?;
+        }
         let mut result = first.map_or(Ok(()), |worker| serve(worker, &stopper));
         for thread in threads {
             // It catches its own panics.
@@ -292,15 +298,15 @@ impl Server {
         let began = seated.as_ref().map(|_| wall_now().0);
         let make = |(own, flow)| self.shard((own, node, began), settings.clone(), seed, flow);
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
-        let (mut mailboxes, post) = match (self.post.as_ref(), seated) {
+        let (mut mailboxes, mut post) = match (self.post.as_ref(), seated) {
             (Some(office), Some(seated)) => {
                 let (mailboxes, post) = office.open(config, wakers, seated, asked)?;
                 (mailboxes, Some(post))
             }
             _ => (weir_reactor::mailboxes(wakers), None),
         };
-        let (journals, generations) =
-            self.journals((&mut made, node.first), seed, &mut mailboxes)?;
+        let shards_from = (&mut made[..], node.first);
+        let (of_shards, disks) = self.disks(shards_from, seed, &mut mailboxes, post.as_mut())?;
         let (letters, to_control): (_, Vec<_>) = match has_control {
             true => {
                 let (letters, ends) = weir_reactor::outside(&mut mailboxes, REQUESTS_MAX)?;
@@ -326,13 +332,13 @@ impl Server {
         };
         let letters = letters.map(|letters| mesh.shards(letters, admission));
         let ends = mailboxes.into_iter().zip(to_control);
-        let made = made.into_iter().zip(journals).zip(reloads);
+        let made = made.into_iter().zip(of_shards).zip(reloads);
         let mut workers = Vec::new();
-        for (((mailbox, control), own), ((shard, journal), reloads)) in
+        for (((mailbox, control), own), ((shard, of_shard), reloads)) in
             ends.zip(0..shards).zip(made)
         {
             let answers = (hashers.next(), access.next());
-            let guard = self.guard((own, node), &mesh, answers, journal);
+            let guard = self.guard((own, node), &mesh, answers, of_shard);
             let shared: std::io::Result<Vec<_>> = bound.iter().map(Listener::try_clone).collect();
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
@@ -340,7 +346,7 @@ impl Server {
             workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
         }
         self.post_to_be = post;
-        Ok((workers, letters, (way, mesh), generations))
+        Ok((workers, letters, (way, mesh), disks))
     }
 
     /// What keeps a shard's bounds.
@@ -349,7 +355,7 @@ impl Server {
         (own, node): (u16, Node),
         mesh: &Mesh,
         answers: (Option<HasherWay>, Option<AccessWay>),
-        journal: Option<Box<Journal>>,
+        (journal, copies): OfShard,
     ) -> Guard {
         let config = &self.config;
         let auth = Authenticator::new(
@@ -373,6 +379,8 @@ impl Server {
             waiting: HashMap::default(),
             moved: None,
             journal,
+            copies,
+            sessions_said: config.cluster.stand_in.as_ref().map(|_| None),
             is_disk_short: false,
             rates: Rates::new(&config.limits, &config.process),
             reloaded: ReloadsSeen::default(),
@@ -402,6 +410,11 @@ impl Server {
         let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
         if let Some(began) = began {
             shard.set_clustered(began, wall(weir_core::Micros(weir_reactor::now_us())));
+            let cluster = &self.config.cluster;
+            shard.set_copied(cluster.is_copied() || cluster.stand_in.is_some());
+            if cluster.stand_in.is_some() {
+                shard.stand_in();
+            }
         }
         shard.set_conditions(Box::<Conditions>::default());
         if self.config.auth.knows_users() {
@@ -455,36 +468,6 @@ impl Server {
             way
         };
         Ok(mailboxes.iter_mut().zip(ways).map(join).collect::<Vec<_>>().into_iter())
-    }
-
-    /// Has the shards take up what the store has of them. Returns their logs, with a flusher each.
-    fn journals(
-        &self,
-        (shards, first): (&mut [Shard], u16),
-        seed: u64,
-        mailboxes: &mut [Mailbox<Letter>],
-    ) -> Result<Logs, ServeError> {
-        let Config { store, limits, .. } = &self.config;
-        let Some(root) = store.folder() else {
-            return Ok((shards.iter().map(|_| None).collect(), None));
-        };
-        if store.on_damage == OnDamage::Salvage {
-            journal::salvage_at_start(root)?;
-        }
-        for shard in shards.iter_mut() {
-            shard.keep_log();
-            shard.keep_pages(store.paged_bounds());
-        }
-        let partitions = Partitions::spread(shards.len() as u16, seed);
-        let Started { logs, room, generations, pages } =
-            journal::start(store, root, limits.packet_bytes_max, (shards, first), &partitions)?;
-        let pager = pages.run(mailboxes)?;
-        let mut journals = Vec::new();
-        for ((own, mailbox), (mut journal, disk)) in (0..).zip(mailboxes).zip(logs) {
-            journal.flush_by(Flusher::start(ShardId(own), disk, Arc::clone(&room), mailbox)?);
-            journals.push(Some(Box::new(journal)));
-        }
-        Ok((journals, Some((pager, generations))))
     }
 }
 
@@ -541,13 +524,7 @@ fn serve(worker: Worker, stopper: &Stopper) -> Result<(), ServeError> {
 
 /// The threads to be; if there are to be such things, the shards as a control thread sees them, the
 /// way in of bridges, and the folder that the shards' logs are in. What reloads need.
-pub(crate) type Made = (Vec<Worker>, Option<Shards>, (Option<Way>, Mesh), Option<Store>);
-
-/// The log of each shard, if they have any, and the folder that they are in.
-type Logs = (Vec<Option<Box<Journal>>>, Option<Store>);
-
-/// What all shards share of the folder: the pages in it, and its lock.
-pub(crate) type Store = (Pager, Generations);
+pub(crate) type Made = (Vec<Worker>, Option<Shards>, (Option<Way>, Mesh), Disks);
 
 /// Says what the process' limit on open files means for the connections. With `auto`, io_uring is
 /// not tried before it is needed.

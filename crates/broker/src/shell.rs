@@ -3,6 +3,7 @@
 
 mod carried;
 mod certified;
+mod copied;
 mod disk;
 mod door;
 mod entry;
@@ -18,6 +19,7 @@ mod watched;
 use crate::admission::{AdmissionControl, Place, open};
 use crate::auth::Authenticator;
 use crate::control::Answer;
+use crate::copies::CopiesWay;
 use crate::journal::Journal;
 use crate::letter::Letter;
 use crate::listener::Doors;
@@ -104,6 +106,10 @@ pub(crate) struct Guard {
     pub(crate) moved: Option<(Partition, ShardId)>,
     /// The shard's log, where one is kept.
     pub(crate) journal: Option<Box<Journal>>,
+    /// Where the copies of other nodes' logs go, if there may be some.
+    pub(crate) copies: Option<CopiesWay>,
+    /// Of a stand-in: how many sessions the post was told that there are.
+    pub(crate) sessions_said: Option<Option<usize>>,
     /// The disk has no room for more than there is.
     pub(crate) is_disk_short: bool,
     /// How fast connections may send, where that is bounded.
@@ -549,6 +555,10 @@ impl Handler for Shell {
         output.settle_traces(shard);
         if self.guard.journal.is_some() {
             self.journal_turn_end(io);
+            self.send_copied(io);
+        }
+        if self.guard.sessions_said.is_some() {
+            self.say_sessions(io);
         }
         self.post(io);
     }

@@ -20,10 +20,10 @@ pub use agreement::{Ask, Cas, Change, Failure, LeaseId, Record, Revision, Said, 
 pub use frame::{Entries, Frame, FrameError, Hello, NAME_BYTES_MAX, State, slot_of};
 pub use link::{Inbox, Link, LinkCounts, LinkError, LinkSettings, Peer, Pushed};
 pub use members::{
-    BadSettings, Collected, Counts, Event, Members, MembersSettings, MembersSink, NotForgotten,
-    Notice, Times,
+    BadSettings, Busy, Collected, Counts, Event, Members, MembersSettings, MembersSink,
+    NotForgotten, NotOpened, Notice, Times,
 };
 pub use memory::{Asker, Heard, Store};
-pub use records::{Incarnation, Node, Place};
+pub use records::{CopyState, Incarnation, LogCopy, Node, Place};
 pub use slot::{SLOTS, Slot};
 pub use table::{Home, Table};

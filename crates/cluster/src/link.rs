@@ -105,8 +105,8 @@ pub enum LinkError {
     },
     /// It was started long before or after this one.
     #[error(
-        "it reads letters of the versions {} to {}, and this one only {}: upgrade nodes by one \
-         version at a time", .theirs.0, .theirs.1, Mail::VERSION
+        "it reads letters of the versions {} to {}, and this one {} to {}: upgrade nodes by one \
+         version at a time", .theirs.0, .theirs.1, Mail::VERSION_MIN, Mail::VERSION
     )]
     NoVersion {
         /// Those that it reads.
@@ -312,7 +312,7 @@ impl Link {
             connection: self.connection,
             state: self.state,
             taken: self.taken,
-            letters: (Mail::VERSION, Mail::VERSION),
+            letters: (Mail::VERSION_MIN, Mail::VERSION),
             frame_bytes_max: *frame_bytes_max,
         };
         hello.encode(&mut self.hello);
@@ -419,7 +419,7 @@ impl Link {
         Ok(())
     }
 
-    /// The version of letters that both read, if it is the one that should be there.
+    /// The highest version of letters that both read.
     fn check(&self, hello: &Hello<'_>) -> Result<u8, LinkError> {
         if *hello.cluster != *self.settings.cluster {
             return Err(LinkError::OtherCluster(hello.cluster.into()));
@@ -429,10 +429,11 @@ impl Link {
             return Err(LinkError::OtherNode { found: hello.slot, expected });
         }
         let theirs = hello.letters;
-        if !(theirs.0..=theirs.1).contains(&Mail::VERSION) {
+        let version = theirs.1.min(Mail::VERSION);
+        if version < theirs.0.max(Mail::VERSION_MIN) {
             return Err(LinkError::NoVersion { theirs });
         }
-        Ok(Mail::VERSION)
+        Ok(version)
     }
 
     fn take_letters(

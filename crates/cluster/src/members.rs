@@ -10,10 +10,12 @@
 //! A membership that has ended never comes back, since whoever joins again has a new incarnation.
 //! So these rules hold also for whoever sees the cluster as it was some time ago.
 
+mod copies;
 mod event;
 mod settings;
 mod writing;
 
+pub use copies::{Busy, NotOpened};
 pub use event::{Collected, Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
@@ -132,6 +134,7 @@ struct Told {
     table: Option<Table>,
     taken_by: Option<Incarnation>,
     is_full: bool,
+    is_served: bool,
 }
 
 impl Members {

@@ -1,5 +1,6 @@
-//! What nodes write for each other: who is a member, and which places are whose. JSON, so that an
-//! operator can read it; whoever has access may have written it, so it is checked when it is read.
+//! What nodes write for each other: who is a member, which places are whose, and who has a copy of
+//! whose log. JSON, so that an operator can read it; whoever has access may have written it, so it
+//! is checked when it is read.
 
 use crate::slot::{SLOTS, Slot};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,10 @@ pub struct Node {
     pub letters: u16,
     /// The lowest.
     pub letters_min: u16,
+    /// Whether it serves the sessions of the node of this name from the copy of that node's log,
+    /// for a short time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stand_in: bool,
 }
 
 impl Node {
@@ -83,6 +88,59 @@ impl Node {
             && is_address(&node.address)
             && node.letters_min <= node.letters;
         is_valid.then_some(node)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+}
+
+/// Who keeps a copy of a node's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCopy {
+    /// Whose log: its slot.
+    pub slot: Slot,
+    /// Which membership of that node wrote it.
+    pub owner: Incarnation,
+    /// The node that has all of it; nobody while there is none.
+    pub keeper: Option<(Slot, Incarnation)>,
+    /// What has become of it.
+    #[serde(default)]
+    pub state: CopyState,
+}
+
+/// What has become of the copy of a node's log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyState {
+    /// It is kept, if somebody keeps it.
+    #[default]
+    Kept,
+    /// The keeper serves the sessions from it. The owner is no member before it is done.
+    Opened,
+    /// The sessions are other nodes' by now: what the owner has of them is void.
+    Void,
+}
+
+/// The same with the owner's name. Once the owner is forgotten, a node of another name may get its
+/// slot, and must not take for its own what stands there of a log that it never had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NamedCopy {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) copy: LogCopy,
+}
+
+impl NamedCopy {
+    /// What stands under the key of `slot`, if that says who keeps a copy.
+    pub(crate) fn read(slot: Slot, value: &[u8]) -> Option<Self> {
+        let named: Self = read(value)?;
+        let LogCopy { slot: of, keeper, state, .. } = named.copy;
+        let is_valid = is_name(&named.name)
+            && of == slot
+            && keeper.is_none_or(|(slot, _)| slot.is_one())
+            && (keeper.is_some() || state != CopyState::Opened);
+        is_valid.then_some(named)
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
@@ -267,6 +325,7 @@ mod tests {
             address: "10.0.0.1:7883".into(),
             letters: 2,
             letters_min: 1,
+            is_stand_in: false,
         };
         assert_eq!(Node::read(Slot(3), &node.to_bytes()), Some(node.clone()));
         assert_eq!(Node::read(Slot(4), &node.to_bytes()), None);
@@ -279,6 +338,35 @@ mod tests {
         };
         for bad in [bad("", 1), bad("a b", 1), bad("a:1", 3)] {
             assert_eq!(Node::read(Slot(3), &bad.to_bytes()), None, "{bad:?}");
+        }
+        // Nodes of before know nothing of stand-ins.
+        let text = |node: &Node| String::from_utf8(node.to_bytes()).unwrap();
+        assert!(!text(&node).contains("stand_in"));
+        let stand_in = Node { is_stand_in: true, ..node };
+        assert!(text(&stand_in).contains(r#""is_stand_in":true"#));
+        assert_eq!(Node::read(Slot(3), &stand_in.to_bytes()), Some(stand_in));
+    }
+
+    #[test]
+    fn a_copy_is_read_back_and_only_under_its_slot() {
+        let copy = |keeper: Option<u8>, state| NamedCopy {
+            name: "a".into(),
+            copy: LogCopy {
+                slot: Slot(3),
+                owner: Incarnation(7),
+                keeper: keeper.map(|slot| (Slot(slot), Incarnation(9))),
+                state,
+            },
+        };
+        let (kept, opened) = (CopyState::Kept, CopyState::Opened);
+        for good in [copy(None, kept), copy(Some(1), CopyState::Void), copy(Some(15), opened)] {
+            assert_eq!(NamedCopy::read(Slot(3), &good.to_bytes()), Some(good.clone()));
+            assert_eq!(NamedCopy::read(Slot(4), &good.to_bytes()), None);
+            let bad = NamedCopy { name: String::new(), ..good };
+            assert_eq!(NamedCopy::read(Slot(3), &bad.to_bytes()), None);
+        }
+        for bad in [copy(None, opened), copy(Some(SLOTS), kept)] {
+            assert_eq!(NamedCopy::read(Slot(3), &bad.to_bytes()), None, "{bad:?}");
         }
     }
 }

@@ -170,6 +170,7 @@ mod tests {
             address: "a:1".into(),
             letters: 1,
             letters_min: 1,
+            is_stand_in: false,
         }
     }
 

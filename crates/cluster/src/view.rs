@@ -1,7 +1,7 @@
 //! A copy of what the agreement has of a cluster, always as of one revision.
 
 use crate::agreement::{Change, Record, Revision};
-use crate::records::{Node, Places};
+use crate::records::{LogCopy, NamedCopy, Node, Places};
 use crate::slot::{SLOTS, Slot};
 use crate::table::Table;
 
@@ -24,8 +24,17 @@ impl Keys {
         format!("{}members/{}", self.prefix, slot.0)
     }
 
+    /// Who keeps a copy of the log of the node at a slot.
+    pub(crate) fn copy(&self, slot: Slot) -> String {
+        format!("{}copies/{}", self.prefix, slot.0)
+    }
+
     fn slot(&self, key: &str) -> Option<Slot> {
         Slot::all().find(|&slot| self.member(slot) == key)
+    }
+
+    fn copy_slot(&self, key: &str) -> Option<Slot> {
+        Slot::all().find(|&slot| self.copy(slot) == key)
     }
 }
 
@@ -36,6 +45,7 @@ pub(crate) struct View {
     pub(crate) keys: Keys,
     pub(crate) revision: Revision,
     members: [Kept<Node>; SLOTS as usize],
+    copies: [Kept<NamedCopy>; SLOTS as usize],
     places: Kept<Places>,
     table: Kept<Table>,
     garbled: Vec<String>,
@@ -58,6 +68,7 @@ impl View {
             keys: Keys::new(cluster),
             revision: Revision::NONE,
             members: [const { Kept::NONE }; SLOTS as usize],
+            copies: [const { Kept::NONE }; SLOTS as usize],
             places: Kept { at: Revision::NONE, value: Some(Places::default()) },
             table: Kept::NONE,
             garbled: Vec::new(),
@@ -76,6 +87,26 @@ impl View {
     /// When the record of a slot was written, whatever it is.
     pub(crate) fn member_at(&self, slot: Slot) -> Revision {
         self.members[slot.index()].at
+    }
+
+    /// Who keeps a copy of the log of the node whose slot this is. What stands there of a node of
+    /// another name, which had the slot before, is none.
+    pub(crate) fn log_copy(&self, slot: Slot) -> Option<&LogCopy> {
+        let NamedCopy { name, copy } = self.copies.get(slot.index())?.value.as_ref()?;
+        let mut places = self.places().into_iter().flat_map(Places::iter);
+        let place = self.node(slot).map(|node| &node.place);
+        let place = place.or_else(|| places.find(|place| place.slot == slot));
+        place.is_none_or(|place| place.name == *name).then_some(copy)
+    }
+
+    /// The name of the node that it is of, whoever has the slot now.
+    pub(crate) fn copy_name(&self, slot: Slot) -> Option<&str> {
+        self.copies.get(slot.index())?.value.as_ref().map(|named| named.name.as_str())
+    }
+
+    /// When the record of a copy was written, whatever it is.
+    pub(crate) fn copy_at(&self, slot: Slot) -> Revision {
+        self.copies[slot.index()].at
     }
 
     /// None if they cannot be read.
@@ -123,6 +154,8 @@ impl View {
         for slot in Slot::all() {
             let key = self.keys.member(slot);
             has_news |= self.update(records, &key, self.member_at(slot));
+            let key = self.keys.copy(slot);
+            has_news |= self.update(records, &key, self.copy_at(slot));
         }
         let (places, table) = (self.keys.places.clone(), self.keys.table.clone());
         has_news |= self.update(records, &places, self.places.at);
@@ -144,6 +177,10 @@ impl View {
             let value = Node::read(slot, value);
             self.members[slot.index()] = Kept { at: *at, value };
             self.node(slot).is_some()
+        } else if let Some(slot) = self.keys.copy_slot(key) {
+            let value = NamedCopy::read(slot, value);
+            self.copies[slot.index()] = Kept { at: *at, value };
+            self.copies[slot.index()].value.is_some()
         } else if *key == self.keys.places {
             self.places = Kept { at: *at, value: Places::read(value) };
             self.places().is_some()
@@ -164,6 +201,8 @@ impl View {
     fn remove(&mut self, key: &str) {
         if let Some(slot) = self.keys.slot(key) {
             self.members[slot.index()] = Kept::NONE;
+        } else if let Some(slot) = self.keys.copy_slot(key) {
+            self.copies[slot.index()] = Kept::NONE;
         } else if key == self.keys.places {
             self.places = Kept { at: Revision::NONE, value: Some(Places::default()) };
         } else if key == self.keys.table {
@@ -183,7 +222,7 @@ mod tests {
     #[test]
     fn garbled_records_are_named_once_and_take_their_keys() {
         let mut view = View::new("c");
-        let garbled = ["weir/c/members/3", "weir/c/places", "weir/c/table"];
+        let garbled = ["weir/c/copies/2", "weir/c/members/3", "weir/c/places", "weir/c/table"];
         let records = garbled.map(|key| record(key, b"\xFF", 5));
         assert!(view.replace(&records, Revision(6)));
         let mut named = view.take_garbled();
@@ -192,6 +231,7 @@ mod tests {
         assert!(!view.replace(&records, Revision(7)));
         assert!(view.take_garbled().is_empty());
         assert_eq!((view.nodes().count(), view.member_at(Slot(3))), (0, Revision(5)));
+        assert_eq!((view.log_copy(Slot(2)), view.copy_at(Slot(2))), (None, Revision(5)));
         assert!(view.places().is_none() && view.table().is_none());
     }
 

@@ -23,6 +23,10 @@ pub struct Cluster {
     /// Letters of this node that were dropped because no member has the shard that they are for:
     /// some are on their way when a node is lost.
     pub unaddressed: u64,
+    /// How the copy of this node's log at another node stands; null with `cluster.replicas` = 1.
+    pub copy: Option<OwnCopy>,
+    /// What this node has of the logs of others; null if it has no store.
+    pub kept: Option<KeptCopies>,
     /// All nodes that have a place, by slot.
     pub nodes: Vec<ClusterNode>,
 }
@@ -51,6 +55,9 @@ pub struct ClusterNode {
     pub incarnation: Option<u64>,
     /// The highest version of letters that it speaks, while it is a member.
     pub letters: Option<u16>,
+    /// Who has a copy of its log; null if it has said nothing of that, as with `cluster.replicas` =
+    /// 1.
+    pub copy: Option<NodeCopy>,
     /// The link that this node keeps of it, while it is a member.
     pub link: Option<ClusterLink>,
 }
@@ -65,8 +72,79 @@ pub enum NodeState {
     Up,
     /// It is a member, and no letters pass at present.
     Down,
+    /// It is lost, and another node serves its sessions from the copy of its log.
+    StandIn,
     /// It is no member, and its place is kept.
     Away,
+}
+
+/// Who has a copy of a node's log, as is agreed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeCopy {
+    /// The node that has all of it, and serves its sessions if it is lost; null if no node that is
+    /// there has.
+    pub keeper: Option<String>,
+    /// What has become of it.
+    pub state: NodeCopyState,
+}
+
+/// What has become of the copy of a node's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeCopyState {
+    /// It is kept, if somebody keeps it.
+    Kept,
+    /// The keeper serves the sessions from it.
+    Opened,
+    /// The sessions are other nodes' by now: what the node has of them is void.
+    Void,
+}
+
+/// How the copy of this node's log at another node stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnCopy {
+    /// How far it is.
+    pub state: OwnCopyState,
+    /// Seconds that it has been so.
+    pub state_s: u64,
+    /// The node that it is at, or goes to.
+    pub keeper: Option<String>,
+    /// Records that are on their way to that node's disk.
+    pub waiting_records: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// How often a copy could not go on, since the other node's disk took no more of it.
+    pub failed: u64,
+}
+
+/// How far the copy of this node's log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnCopyState {
+    /// There is none.
+    #[default]
+    None,
+    /// What there is goes to the other node. Nothing waits for that.
+    Filling,
+    /// The other node has all, and serves the sessions of this one if it is lost. What is
+    /// acknowledged is on its disk.
+    Whole,
+    /// The other node is lost, or its disk takes no more. What is acknowledged waits until it is
+    /// agreed that it is no keeper.
+    Ending,
+}
+
+/// What this node has of the logs of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeptCopies {
+    /// Logs of other nodes' shards that it takes copies of.
+    pub logs: u64,
+    /// What they take on its disk.
+    pub disk_bytes: u64,
+    /// How often it has opened the copy of a lost node's log, to serve that node's sessions.
+    pub opened: u64,
+    /// How often it could not serve them.
+    pub failed: u64,
 }
 
 /// What this node keeps of another, and has counted since the other is a member.
@@ -94,6 +172,16 @@ pub struct ClusterLink {
     pub too_long: u64,
     /// How often all that waited was dropped because the other node was started anew.
     pub resets: u64,
+}
+
+impl Cluster {
+    /// How many nodes are members. One whose sessions another serves is not.
+    pub fn members(&self) -> usize {
+        let is_member = |node: &&ClusterNode| {
+            matches!(node.state, NodeState::Own | NodeState::Up | NodeState::Down)
+        };
+        self.nodes.iter().filter(is_member).count()
+    }
 }
 
 impl ClusterNode {

@@ -40,7 +40,10 @@ mod window;
 pub use bans::{Ban, BanPage, By, Changed, NewBan, Unchanged, Whom};
 pub use bridges::Bridge;
 pub use caller::{CallError, Caller, Reply};
-pub use cluster::{Cluster, ClusterLink, ClusterNode, Forgotten, NodeState, NotForgotten};
+pub use cluster::{
+    Cluster, ClusterLink, ClusterNode, Forgotten, KeptCopies, NodeCopy, NodeCopyState, NodeState,
+    NotForgotten, OwnCopy, OwnCopyState,
+};
 pub use drops::{Drop, DropKind, DropQuery};
 pub use keeper::{
     ConfigChange, ConfigSection, Keeper, ListenerPlace, NotKept, PutConfig, Reloaded, Reread,

@@ -151,7 +151,10 @@ fn refusals(shards: &[Counters]) -> Vec<Point<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{ClusterLink, ClusterNode, NodeState};
+    use crate::cluster::{
+        ClusterLink, ClusterNode, KeptCopies, NodeCopy, NodeCopyState, NodeState, OwnCopy,
+        OwnCopyState,
+    };
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
@@ -242,6 +245,7 @@ mod tests {
             unresolved: None,
             incarnation: None,
             letters: None,
+            copy: None,
             link,
         };
         let link = ClusterLink { waiting_letters: 3, letters_out: 5, dropped: 7, ..<_>::default() };
@@ -267,6 +271,61 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }
+    }
+
+    #[test]
+    fn copies_are_told_of_where_there_are_some() {
+        let node = |name: &str, state, copy: Option<NodeCopy>| ClusterNode {
+            name: name.into(),
+            slot: 0,
+            first_shard: 0,
+            shards: 2,
+            state,
+            state_s: 9,
+            address: None,
+            unresolved: None,
+            incarnation: None,
+            letters: None,
+            copy,
+            link: None,
+        };
+        let copy = |keeper: Option<&str>, state| {
+            Some(NodeCopy { keeper: keeper.map(str::to_owned), state })
+        };
+        let nodes = vec![
+            node("a", NodeState::Own, copy(Some("b"), NodeCopyState::Kept)),
+            node("b", NodeState::Up, copy(None, NodeCopyState::Kept)),
+            node("c", NodeState::StandIn, copy(Some("a"), NodeCopyState::Opened)),
+            node("d", NodeState::Up, None),
+        ];
+        let own = OwnCopy { state: OwnCopyState::Whole, waiting_records: 7, ..OwnCopy::default() };
+        let kept = KeptCopies { logs: 2, disk_bytes: 99, opened: 1, failed: 0 };
+        let mut cluster =
+            Cluster { nodes, copy: Some(own.clone()), kept: Some(kept), ..<_>::default() };
+        let told = |cluster: &Cluster| {
+            let measured = Measured { cluster: Some(cluster.clone()), ..of_shards() };
+            text(&measured, Format::Prometheus)
+        };
+        let all = told(&cluster);
+        for part in [
+            "weir_cluster_members 3\n",
+            "weir_cluster_node_up{node=\"c\"} 0\n",
+            "weir_cluster_copied 1\n",
+            "weir_cluster_copy_waiting_records 7\n",
+            "weir_cluster_copies_failed_total 0\n",
+            "weir_cluster_kept_copies 2\n",
+            "weir_cluster_kept_copies_disk_bytes 99\n",
+            "weir_cluster_copies_opened_total 1\n",
+            "weir_cluster_copies_unserved_total 0\n",
+            "gauge\nweir_cluster_node_copied{node=\"a\"} 1\n\
+             weir_cluster_node_copied{node=\"b\"} 0\n#",
+        ] {
+            assert!(all.contains(part), "{part}\nis not in\n{all}");
+        }
+        cluster.copy = Some(OwnCopy { state: OwnCopyState::Ending, ..own });
+        assert!(told(&cluster).contains("weir_cluster_copied 0\n"));
+        (cluster.copy, cluster.kept, cluster.nodes) = (None, None, Vec::new());
+        assert!(!told(&cluster).contains("cop"), "{}", told(&cluster));
     }
 
     #[test]

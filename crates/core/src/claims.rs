@@ -6,6 +6,7 @@ use crate::message::Queued;
 use crate::page::PageRef;
 use crate::parcel::{Admitted, MovedSubscription};
 use crate::record::Wall;
+use crate::session::Absence;
 use crate::shard_set::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -31,6 +32,8 @@ pub(crate) struct Claims {
     /// Clients whose session was over while it left: whoever was to get it does not know yet.
     pub(crate) ending: BTreeSet<Box<str>>,
     pub(crate) coming: BTreeMap<Way, Coming>,
+    /// To whom it is not said yet that a session moves, as its node is not here.
+    pub(crate) unsaid: Vec<(ShardId, Way)>,
     /// Sessions that leave or come.
     moving: BTreeMap<SessionKey, Way>,
     /// Pages of sessions that leave.
@@ -39,6 +42,10 @@ pub(crate) struct Claims {
     pub(crate) watcher: Option<Range<u16>>,
     /// Sessions with a will that it knows of.
     pub(crate) told: BTreeSet<SessionKey>,
+    /// This is a stand-in, which tells nobody of its sessions before it offers them.
+    pub(crate) is_stand_in: bool,
+    /// The node whose sessions are taken over.
+    pub(crate) adopts_from: Option<Range<u16>>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
 }
@@ -48,7 +55,8 @@ pub(crate) struct Claims {
 pub(crate) struct Asking {
     pub(crate) client_id: Box<str>,
     pub(crate) claim: Claim,
-    pub(crate) admitted: Box<Admitted>,
+    /// Nothing if the session is to come for no client.
+    pub(crate) admitted: Option<Box<Admitted>>,
     /// Another shard has a session by a claim as high as this.
     pub(crate) newer: Option<Claim>,
     /// The client has come to another node since.
@@ -106,7 +114,13 @@ pub(crate) struct Coming {
     pub(crate) queue: VecDeque<Queued>,
     /// All that it had is here.
     pub(crate) is_whole: bool,
+    /// Nothing if its client has come.
+    pub(crate) adopted: Option<Adopted>,
 }
+
+/// Until when a session is absent that comes for no client, with its will.
+#[derive(Debug)]
+pub(crate) struct Adopted(pub(crate) Box<Absence>);
 
 impl Claims {
     /// There may be other nodes. `wall` is between `now` and the clock of the world.

@@ -6,6 +6,7 @@
 //! [`Mail::VERSION`]: a node of the next one may add kinds, and sends none that its peer does not
 //! know.
 
+mod log;
 mod sessions;
 
 use crate::bounds::CEILING;
@@ -45,6 +46,7 @@ const COPY: u8 = 20;
 const LISTING: u8 = 21;
 const LISTED: u8 = 22;
 const SESSION: u8 = 23;
+const LOG: u8 = 24;
 
 /// What a letter of refusal may name; what is none of these comes out as the last.
 const DETAILS: [&str; 4] = [
@@ -56,7 +58,10 @@ const DETAILS: [&str; 4] = [
 
 impl Mail {
     /// Of the encoding.
-    pub const VERSION: u8 = 2;
+    pub const VERSION: u8 = 3;
+    /// The oldest that is read. What a newer one has beside it is sent to nobody who reads only
+    /// this: copies of logs ([`Mail::Log`]) since 3.
+    pub const VERSION_MIN: u8 = 2;
 
     /// The kind, and all that [`Mail::decode`] needs.
     pub fn encode(&self, wall: Wall, out: &mut Vec<u8>) {
@@ -98,6 +103,10 @@ impl Mail {
             Self::Session(mail) => {
                 out.push(SESSION);
                 sessions::put(out, mail);
+            }
+            Self::Log(mail) => {
+                out.push(LOG);
+                log::put(out, mail);
             }
             Self::Kept { number } => {
                 out.push(KEPT);
@@ -241,6 +250,7 @@ impl Mail {
             },
             PUBLISH => publish(from, |from| message(from, wall))?,
             SESSION => Self::Session(sessions::read(from)?),
+            LOG => Self::Log(log::read(from)?),
             KEPT => Self::Kept { number: from.lsn()? },
             REFUSED => Self::Refused {
                 topic: from.text()?.into(),

@@ -14,7 +14,6 @@ mod ask;
 mod auth;
 mod base;
 mod bounds;
-mod chosen;
 mod claims;
 mod clients;
 mod conditions;
@@ -60,6 +59,7 @@ mod stats;
 mod text;
 mod timers;
 mod undelivered;
+mod unreceived;
 mod watched;
 mod wheel;
 mod window;
@@ -82,7 +82,7 @@ pub use keys::{
 pub use limits::quotas::{QUOTAS, Quota, Walk, Whose, quotas_as_text, walked_by};
 pub use limits::{Limits, WhenAbsent, WhenConnected};
 pub use mail::{
-    GroupPick, Mail, NotRetained, RetainedPage, RetainedQuery, SessionMail, SessionPart,
+    GroupPick, LogMail, Mail, NotRetained, RetainedPage, RetainedQuery, SessionMail, SessionPart,
 };
 pub use message::Message;
 pub use outbox::MailTarget;

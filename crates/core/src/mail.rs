@@ -1,7 +1,9 @@
 //! What shards of one broker say to each other.
 
+mod log;
 mod sessions;
 
+pub use log::LogMail;
 pub use sessions::{SessionMail, SessionPart};
 
 use crate::keys::Version;
@@ -168,6 +170,9 @@ pub enum Mail {
     },
     /// About a client's session, to or from another node.
     Session(SessionMail),
+    /// About the copy of a log at another node. It is for whoever has the disks, and no shard takes
+    /// it.
+    Log(LogMail),
     /// The partition has moved: input is taken again.
     Thaw,
     /// It is.
@@ -196,6 +201,7 @@ impl Mail {
             }
             Self::RetainedQuery(query) => query.filter.len(),
             Self::Session(mail) => mail.bytes(),
+            Self::Log(mail) => mail.bytes(),
             Self::RetainedPage(page) => {
                 page.messages.iter().map(|message| message.bytes() as usize).sum()
             }

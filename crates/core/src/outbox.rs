@@ -9,6 +9,11 @@
 //! The name of a mailed message is the [`Lsn`] of its record. Letters of this kind leave in the
 //! order of their names, so a mark is one number. A name is of one log, and a start begins every
 //! log anew without mailed messages and marks: so no name is ever looked for in another's log.
+//!
+//! Between nodes nothing is mailed. Where logs are copied to other nodes, a mark says how far the
+//! numbered letters of another node's shard were handled: who begins from the log gets those that
+//! had no receipt again, and takes each once. These numbers grow over starts of their sender, so
+//! such a mark is kept for ever.
 
 use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
@@ -104,7 +109,9 @@ impl Outbox {
 
     /// A shard is gone, and has nothing more that is owed to it.
     pub(crate) fn forget(&mut self, shard: ShardId) {
-        self.peers[usize::from(shard.0)] = Peer::default();
+        // What it was before may come once more from whoever is in its place.
+        let peer = &mut self.peers[usize::from(shard.0)];
+        *peer = Peer { marked: peer.marked, ..Peer::default() };
     }
 
     /// The letters of the message that the present request publishes.
@@ -182,6 +189,18 @@ impl Outbox {
         debug_assert!(peer.marked.is_none_or(|marked| marked < number), "letters keep their order");
         peer.marked = Some(number);
         peer.uncommitted.push_back((record, number));
+    }
+
+    /// All letters of a shard of another node up to this one were handled here.
+    pub(crate) fn mark_letter(&mut self, from: ShardId, number: Lsn) {
+        self.grow(usize::from(from.0) + 1);
+        let marked = &mut self.peers[usize::from(from.0)].marked;
+        *marked = Some(number).max(*marked);
+    }
+
+    /// How far a shard's messages were handled here.
+    pub(crate) fn marked(&self, from: ShardId) -> Option<Lsn> {
+        self.peers.get(usize::from(from.0))?.marked
     }
 
     /// How far everybody's messages were handled here.

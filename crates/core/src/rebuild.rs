@@ -149,6 +149,12 @@ impl Rebuild {
         self.mailed.has_marked(from, number)
     }
 
+    /// How far what each shard has mailed was handled: by the name of the message in its log, or,
+    /// if it is of another node, by the number of its letter.
+    pub fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> {
+        self.mailed.marks()
+    }
+
     /// Whose sessions are there.
     pub(crate) fn clients(&self) -> impl Iterator<Item = Box<str>> + '_ {
         self.by_client.keys().cloned()

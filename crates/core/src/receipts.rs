@@ -86,6 +86,30 @@ impl Receipts {
         waits.into_iter().chain(waits_longer).map(|(_, ticket)| ticket).collect()
     }
 
+    /// A shard is gone, and another is in its place, which gets letters with some of these numbers
+    /// again: whoever waits for one of those goes on waiting. Returns the others that waited.
+    pub(crate) fn forget_but(
+        &mut self,
+        shard: ShardId,
+        stays: impl Fn(u64) -> bool,
+    ) -> Vec<Ticket> {
+        let peer = &mut self.peers[usize::from(shard.0)];
+        let mut all = std::mem::take(&mut peer.waits_longer);
+        all.append(&mut peer.waits);
+        all.make_contiguous().sort_by_key(|&(number, _)| number);
+        let (waits, others): (VecDeque<_>, VecDeque<_>) =
+            all.into_iter().partition(|&(number, _)| stays(number));
+        let forgotten = self.forget(shard);
+        debug_assert!(forgotten.is_empty(), "they have been taken");
+        self.peers[usize::from(shard.0)].waits = waits;
+        others.into_iter().map(|(_, ticket)| ticket).collect()
+    }
+
+    /// The last number that a letter to `shard` was given.
+    pub(crate) fn last(&self, shard: ShardId) -> u64 {
+        self.peers[usize::from(shard.0)].sent
+    }
+
     pub(crate) fn note_listed(&mut self, shard: ShardId) {
         self.peers[usize::from(shard.0)].is_listed = true;
     }
@@ -252,6 +276,26 @@ mod tests {
         assert_eq!(receipts.take_done(OTHER, 3), Some(waiting[2]));
         assert_eq!(receipts.take_done(OTHER, 1), Some(waiting[0]));
         assert_eq!(receipts.waiting_for(OTHER, 1), None);
+    }
+
+    #[test]
+    fn who_waits_for_a_letter_that_goes_once_more_waits_on() {
+        let mut tickets = SlotMap::<Ticket, ()>::with_key();
+        let mut receipts = Receipts::new(2);
+        let waiting: Vec<Ticket> = (0..5).map(|_| tickets.insert(())).collect();
+        for &ticket in &waiting {
+            let number = receipts.number(OTHER);
+            receipts.wait(OTHER, number, ticket);
+        }
+        // The first has been in force; the second and the third came there, and are not.
+        assert_eq!(receipts.take_met(OTHER, 3, &[2, 3]), Some(waiting[0]));
+        assert_eq!(receipts.take_met(OTHER, 3, &[2, 3]), None);
+        let met = receipts.forget_but(OTHER, |number| [2, 4].contains(&number));
+        assert_eq!(met, [waiting[2], waiting[4]]);
+        assert_eq!(receipts.last(OTHER), 5);
+        assert_eq!(receipts.take_met(OTHER, 2, &[]), Some(waiting[1]));
+        assert_eq!(receipts.take_met(OTHER, 2, &[]), None);
+        assert_eq!(receipts.take_met(OTHER, 6, &[]), Some(waiting[3]));
     }
 
     fn owed(to: ShardId, number: u64, pending: &[u64], done: &[u64]) -> Owed {

@@ -1,6 +1,7 @@
 //! The shard: inputs come in here and go to the file that is named after them.
 
 mod acks;
+mod adopt;
 mod answers;
 mod arriving;
 mod ask;
@@ -31,6 +32,7 @@ mod parked;
 mod pressure;
 mod publish;
 mod reasons;
+mod replaced;
 mod replay;
 mod rest;
 mod retain;
@@ -41,6 +43,7 @@ mod rules;
 mod settings;
 mod skipped;
 mod slices;
+mod stand_in;
 mod subscribe;
 mod unsubscribe;
 mod verdicts;
@@ -51,7 +54,6 @@ pub use freeze::NotMoved;
 
 use crate::answers::Answers;
 use crate::bounds::Bounds;
-use crate::chosen::Chosen;
 use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::content::ConditionEvaluator;
@@ -73,6 +75,7 @@ use crate::settings::Settings;
 use crate::sink::Sink;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
+use crate::unreceived::Unreceived;
 use crate::watched::Watched;
 use connection::{Connection, Phase, Refusal};
 use connections::Connections;
@@ -101,7 +104,7 @@ pub struct Shard {
     clients: Clients,
     arriving: BTreeMap<SessionKey, Attachment>,
     claims: Claims,
-    chosen: Chosen,
+    unreceived: Unreceived,
     watched: Watched,
     copied: Copied,
     filters: Filters,
@@ -146,7 +149,7 @@ impl Shard {
             clients: Clients::new(id, seed),
             arriving: BTreeMap::new(),
             claims: Claims::default(),
-            chosen: Chosen::default(),
+            unreceived: Unreceived::default(),
             watched: Watched::default(),
             copied: Copied::default(),
             filters: Filters::new(id, shards, seed, share),
@@ -363,6 +366,9 @@ impl Shard {
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
                 self.note_stamp(from, &message);
                 self.begin_answer();
+                if self.unreceived.is_copied && self.is_marked(from, number) {
+                    return self.answer_again(from, number, now);
+                }
                 self.claims.source = Some(from);
                 let routed =
                     self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
@@ -372,6 +378,7 @@ impl Shard {
                         let topic = message.topic.as_str().into();
                         sink.mail(from, Mail::Refused { topic, number, detail });
                     }
+                    self.note_handled(from, number, sink);
                     self.answer_letter(from, number, now);
                 }
             }
@@ -389,7 +396,7 @@ impl Shard {
             Mail::Thaw => self.on_thaw(from, now, sink),
             Mail::Thawed => self.on_thawed(now, sink),
             Mail::Session(mail) => self.mail_of_session(from, mail, now, sink),
-            Mail::Copy { .. } | Mail::Listing { .. } | Mail::Listed { .. } => {
+            Mail::Copy { .. } | Mail::Listing { .. } | Mail::Listed { .. } | Mail::Log(_) => {
                 self.mail_of_node(from, mail, now, sink);
             }
         }

@@ -45,6 +45,11 @@ impl Watched {
         will: Will,
         wait_s: u32,
     ) {
+        let is_due = |it: &WatchedWill| it.due_at.is_some();
+        if claim == Claim::NONE && self.wills.get(&client_id).is_some_and(is_due) {
+            // A log has brought it again, whose shard has not heard yet that it is not its own.
+            return;
+        }
         self.forget(&client_id);
         let due_at = None;
         self.wills.insert(client_id, WatchedWill { holder, claim, will, wait_s, due_at });
@@ -58,9 +63,11 @@ impl Watched {
         Some(watched)
     }
 
-    /// A shard says that it has published a will, or that it is not to be any more.
+    /// A shard says that it has published a will, or that it is not to be published any more; it
+    /// has no say in one that is due here, as its node was lost.
     pub(crate) fn over(&mut self, client_id: &str, holder: ShardId) {
-        if self.wills.get(client_id).is_some_and(|it| it.holder == holder) {
+        let is_its = |it: &WatchedWill| it.holder == holder && it.due_at.is_none();
+        if self.wills.get(client_id).is_some_and(is_its) {
             self.forget(client_id);
         }
     }
@@ -160,6 +167,9 @@ mod tests {
         watched.over("now", ShardId(4));
         assert_eq!(watched.next(), None);
         watched.lost(|shard| shard == holder, Micros(0));
+        // It begins again from its log, and hears then whose the will is.
+        watched.watch("later".into(), (holder, Claim::NONE), will("later"), 1);
+        watched.over("later", holder);
         watched.came("back", false, Micros(1));
         watched.came("now", false, Micros(1));
         watched.came("clean", true, Micros(1));

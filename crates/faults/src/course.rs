@@ -46,9 +46,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Runs the plan of a seed. Says whether nothing was found.
 pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
     let interrupted = note_signals()?;
-    let nodes = Nodes::start(&options.weir, &options.folder)?;
+    let nodes = Nodes::start(&options.weir, &options.folder, options.replicas)?;
     until_all_serve(WAIT_MAX).map_err(anyhow::Error::msg).context("the cluster does not start")?;
-    let run = Run::new(Ledger::new(PUBLISHERS));
+    let run = Run::new(Ledger::new(PUBLISHERS, options.replicas > 1));
     let ended = std::thread::scope(|scope| {
         start_clients(&run, options.seed, scope);
         let most = Duration::from_secs_f64(options.minutes * 60.0);

@@ -168,6 +168,8 @@ pub(crate) struct Ledger {
     receivers: Vec<Receiver>,
     /// Whether a node may be lost.
     pub(crate) is_troubled: bool,
+    /// Sessions are at another node too: none may be lost with its node.
+    is_copied: bool,
     pub(crate) counts: Counts,
     findings: Vec<(Finding, String)>,
     /// How many there were of each of [`Finding::ALL`].
@@ -175,7 +177,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(publishers: usize) -> Self {
+    pub(crate) fn new(publishers: usize, is_copied: bool) -> Self {
         let rows = publishers * ROWS;
         Self {
             sent: vec![Vec::new(); rows],
@@ -183,6 +185,7 @@ impl Ledger {
             sessions: Vec::new(),
             receivers: Vec::new(),
             is_troubled: false,
+            is_copied,
             counts: Counts::default(),
             findings: Vec::new(),
             found: [0; Finding::ALL.len()],
@@ -356,7 +359,8 @@ impl Ledger {
 
     /// Whether nobody promises a message to a receiver.
     fn is_excused(&self, receiver: &Receiver, life: (At, At), losses: &[Loss]) -> bool {
-        receiver.sessions.iter().map(|&at| &self.sessions[at]).any(|session| {
+        let sessions = receiver.sessions.iter().filter(|_| !self.is_copied);
+        sessions.map(|&at| &self.sessions[at]).any(|session| {
             let may_be_anew = session.pinned.is_none() && session.was_at(losses);
             // What a group's member would have got goes to others.
             let mut away =
@@ -393,7 +397,8 @@ impl Ledger {
         self.counts.not_promised += not_promised;
         for session in &mut self.sessions {
             let told = session.anew.iter().filter(|(_, is_told)| *is_told);
-            let is_permitted = session.pinned.is_none() && session.was_at(losses);
+            let wanders = session.pinned.is_none();
+            let is_permitted = !self.is_copied && wanders && session.was_at(losses);
             for &(at, _) in told {
                 self.counts.sessions_anew += u64::from(is_permitted);
                 if !is_permitted {

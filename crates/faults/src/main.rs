@@ -34,6 +34,9 @@ pub(crate) struct Options {
     /// Only faults of this kind; may be given several times
     #[arg(long, value_name = "KIND")]
     only: Vec<Kind>,
+    /// How many nodes have each session on their disks; with 2 nothing excuses a loss
+    #[arg(long, value_name = "NODES", default_value_t = 1)]
+    replicas: u8,
     /// The program
     #[arg(long, value_name = "FILE", default_value = "target/debug/weir")]
     weir: PathBuf,

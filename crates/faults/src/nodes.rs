@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct Nodes {
     weir: String,
     folder: PathBuf,
+    replicas: u8,
     etcds: Vec<Child>,
     nodes: Vec<Child>,
     /// How much of each node's log was read.
@@ -35,7 +36,7 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// Starts all, with their files in `folder`, which is made anew.
-    pub(crate) fn start(weir: &Path, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(weir: &Path, folder: &Path, replicas: u8) -> anyhow::Result<Self> {
         // A folder of an earlier run.
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir_all(folder)?;
@@ -45,7 +46,7 @@ impl Nodes {
         })?;
         let weir = weir.to_str().context("the path of weir is not text")?.to_owned();
         let (etcds, nodes, read) = (Vec::new(), Vec::new(), vec![0; NODES]);
-        let mut all = Self { weir, folder, etcds, nodes, read };
+        let mut all = Self { weir, folder, replicas, etcds, nodes, read };
         for node in 0..NODES {
             for what in ["store", "etcd"] {
                 let path = all.path(node, what);
@@ -81,10 +82,11 @@ impl Nodes {
         format!(
             "listen = [\"0.0.0.0:1883\"]\nshards = 2\n[auth]\nallow_anonymous = true\n[limits]\n\
              packet_bytes_max = 65_536\n[store]\npath = {:?}\nsegment_bytes = 1_048_576\n\
-             [cluster]\nnode = \"{}\"\nlisten = \"{}:7883\"\netcd = [{etcds}]\n",
+             [cluster]\nnode = \"{}\"\nlisten = \"{}:7883\"\netcd = [{etcds}]\nreplicas = {}\n",
             self.path(node, "store"),
             name(node),
             address(node),
+            self.replicas,
         )
     }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Cas, Collected, Event, Failure, Members, Node, NotForgotten, Revision, Said,
-    Ticket,
+    Ask, BadSettings, Busy, Cas, Collected, Event, Failure, Incarnation, Members, Node,
+    NotForgotten, NotOpened, Revision, Said, Slot, Ticket,
 };
 use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
@@ -69,6 +69,8 @@ pub enum NoPlace {
 pub(crate) struct Membership {
     members: Members,
     etcd: Etcd,
+    /// What has happened when something was asked for beside, and was not heard.
+    unheard: Vec<Event>,
 }
 
 /// A membership that has begun.
@@ -94,7 +96,8 @@ impl Membership {
             let _ = bell.try_send(());
             waker.wake();
         };
-        let membership = Self { members, etcd: Etcd::start(&config.etcd()?, wake)? };
+        let etcd = Etcd::start(&config.etcd()?, wake)?;
+        let membership = Self { members, etcd, unheard: Vec::new() };
         membership.wait(config, proposal, &rings)
     }
 
@@ -145,7 +148,7 @@ impl Membership {
     }
 
     fn hear_all(&mut self, others: &mut Vec<(Ticket, Said)>) -> Vec<Event> {
-        let mut all = Vec::new();
+        let mut all = std::mem::take(&mut self.unheard);
         while let Some((ticket, said)) = self.etcd.said() {
             match ticket.0 >= OWN_TICKETS {
                 true => others.push((ticket, said)),
@@ -166,7 +169,7 @@ impl Membership {
         all: &mut Vec<Event>,
         call: impl FnOnce(&mut Members, Micros, &mut Collected),
     ) {
-        let Self { members, etcd } = self;
+        let Self { members, etcd, .. } = self;
         let mut done = Collected::default();
         call(members, Micros(now_us()), &mut done);
         while !(done.asks.is_empty() && done.events.is_empty()) {
@@ -231,6 +234,39 @@ impl Membership {
     ) -> Result<(), NotForgotten> {
         let mut said = Ok(());
         self.act(events, |members, now, desk| said = members.forget(name, now, desk));
+        said
+    }
+
+    /// See [`Members::keep_log_at`].
+    pub(crate) fn keep_log_at(&mut self, keeper: Option<(Slot, Incarnation)>) -> Result<(), Busy> {
+        let mut said = Ok(());
+        let mut events = std::mem::take(&mut self.unheard);
+        self.act(&mut events, |members, now, desk| {
+            said = members.keep_log_at(keeper, now, desk);
+        });
+        self.unheard = events;
+        said
+    }
+
+    /// See [`Members::open_log_of`].
+    pub(crate) fn open_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
+        let mut said = Ok(());
+        let mut events = std::mem::take(&mut self.unheard);
+        self.act(&mut events, |members, now, desk| {
+            said = members.open_log_of(slot, now, desk);
+        });
+        self.unheard = events;
+        said
+    }
+
+    /// See [`Members::close_log_of`].
+    pub(crate) fn close_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
+        let mut said = Ok(());
+        let mut events = std::mem::take(&mut self.unheard);
+        self.act(&mut events, |members, now, desk| {
+            said = members.close_log_of(slot, now, desk);
+        });
+        self.unheard = events;
         said
     }
 

@@ -50,6 +50,10 @@ pub(crate) const ADDED_BANS_FILE: &str = "bans.toml";
 /// The folder of the pages of queues, beside the generations.
 pub(super) const PAGES: &str = "pages";
 
+/// The folders of the copies of other nodes' logs, and of the stores of stand-ins.
+pub(crate) const COPIES: &str = "copies";
+pub(crate) const STAND_INS: &str = "stand-ins";
+
 /// What a generation is called that was damaged, behind its number.
 const ASIDE: &str = "damaged";
 
@@ -269,7 +273,7 @@ fn link_all(from: &Path, to: &Path) -> io::Result<()> {
 
 /// What may be in the folder of a store that has no generation yet: a start that was ended early
 /// leaves it, or the file system has it.
-const OWN: [&str; 4] = ["lock", PAGES, "lost+found", ADDED_BANS_FILE];
+const OWN: [&str; 6] = ["lock", PAGES, "lost+found", ADDED_BANS_FILE, COPIES, STAND_INS];
 
 /// Refuses a folder that has something, and no generation: nobody wants a broker's files there.
 fn refuse_others(root: &Path) -> Result<(), NoStore> {

@@ -142,7 +142,7 @@ impl NoStore {
         Self::Damaged { root: root.into(), damaged }
     }
 
-    pub(super) fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    pub(crate) fn disk(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |error| Self::Disk { path: path.into(), error }
     }
 }

@@ -167,8 +167,9 @@ impl StoreReader {
     /// A log cannot be read, or is damaged.
     pub fn amounts_to(&self, mut each: impl FnMut(Lsn, &Record<'_>)) -> Result<(), NoStore> {
         let mut progress = Progress::of(&self.logs)?;
-        let read =
-            |(shard, path): &(u16, PathBuf)| super::start::read(*shard, path, WALL, &mut progress);
+        let read = |(shard, path): &(u16, PathBuf)| {
+            super::start::read((*shard, false), path, WALL, &mut progress)
+        };
         let rebuilds = self.logs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let root = self.generations.root();
         let pages = PagesThere::read(root, &fetched(&rebuilds))?;

@@ -6,6 +6,7 @@
 //! another one than before.
 
 use super::clock::wall;
+use super::copied::number_of;
 use super::generations::Generations;
 use super::no_store::{Damaged, NoStore};
 use super::pages::{PageStore, PageWay, PageWork, Paged, Pager};
@@ -16,7 +17,8 @@ use super::seeded::seeded;
 use super::{FIRST_OF_INPUT, Journal, StoreConfig};
 use std::collections::VecDeque;
 use std::io;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_core::{
@@ -29,6 +31,9 @@ use weir_store::{Log, OnDamage, Scan, SegmentNumber, Settings};
 
 /// Bytes of records that are written at a time.
 const WRITE_BYTES: usize = 4 << 20;
+
+/// Copies begin and end: their files are small, so that one is there soon.
+const COPY_SEGMENT_BYTES_MAX: u32 = 16 << 20;
 
 /// The logs of all shards, in their order, each with its disk.
 pub(crate) struct Started {
@@ -56,10 +61,11 @@ impl StartedPages {
     }
 }
 
-/// Brings `shards` to where the broker was when it ended.
+/// Brings `shards` to where the broker was when it ended; where there is no store yet, to where
+/// another node was, by the copies of its shards' logs.
 pub(crate) fn start(
     config: &StoreConfig,
-    root: &Path,
+    (root, copies): (&Path, &[(u16, PathBuf)]),
     packet_bytes_max: u32,
     (shards, first): (&mut [Shard], u16),
     partitions: &Partitions,
@@ -67,6 +73,8 @@ pub(crate) fn start(
     let now = Micros(weir_reactor::now_us());
     let wall = wall(now);
     let (mut generations, logs) = Generations::open(root)?;
+    let is_copy = logs.is_empty() && !copies.is_empty();
+    let logs = if is_copy { copies.to_vec() } else { logs };
     let count = shards.len() as u16;
     let room = Room::of(root, count).map(Arc::new).map_err(NoStore::disk(root))?;
     let settings = seeded(config.pages(packet_bytes_max, count), generations.store())?;
@@ -74,10 +82,13 @@ pub(crate) fn start(
     let mut progress = Progress::of(&logs)?;
     let mut rebuilt = Vec::new();
     for (shard, path) in logs {
-        let rebuild = read(shard, &path, wall, &mut progress)?;
-        rebuilt.push((ShardId(first + shard), rebuild));
+        let rebuild = read((shard, is_copy), &path, wall, &mut progress)?;
+        // Copies have the numbers that shards have among those of all nodes.
+        rebuilt.push((ShardId(if is_copy { shard } else { first + shard }), rebuild));
     }
     let late = Undelivered::of(&rebuilt, now);
+    let own = first..first + count;
+    let marks = marks_of(&rebuilt, &own);
     let mut parcels = Vec::new();
     for (_, rebuild) in rebuilt {
         let read = rebuild.finish(now, |page| store.read(page, 0));
@@ -93,7 +104,8 @@ pub(crate) fn start(
     }
     let parcels_read = parcels.len();
     let mut anew = Anew { shards, first, logs, letters: VecDeque::new(), now };
-    anew.write(parcels, &late, partitions, &mut progress).map_err(NoStore::disk(root))?;
+    let read = Read { parcels, late, marks };
+    anew.write(read, partitions, &mut progress).map_err(NoStore::disk(root))?;
     let logs = anew.logs;
     generations.finish()?;
     room.look();
@@ -102,9 +114,28 @@ pub(crate) fn start(
     Ok(Started { logs, room, generations, pages: StartedPages { store, to, given } })
 }
 
+/// What the logs say.
+struct Read {
+    parcels: Vec<Parcel>,
+    /// What shards had mailed to each other.
+    late: Vec<Undelivered>,
+    /// How far shards had handled what those of other nodes had mailed.
+    marks: Vec<(ShardId, ShardId, Lsn)>,
+}
+
+/// The marks of shards that are there again, of other nodes' letters.
+fn marks_of(rebuilt: &[(ShardId, Rebuild)], own: &Range<u16>) -> Vec<(ShardId, ShardId, Lsn)> {
+    let is_there = |(shard, _): &&(ShardId, Rebuild)| own.contains(&shard.0);
+    let of = |(shard, rebuild): &(ShardId, Rebuild)| {
+        let far = rebuild.marks().filter(|(from, _)| !own.contains(&from.0));
+        far.map(|(from, number)| (*shard, from, number)).collect::<Vec<_>>()
+    };
+    rebuilt.iter().filter(is_there).flat_map(of).collect()
+}
+
 /// What a log says.
 pub(super) fn read(
-    shard: u16,
+    (shard, is_copy): (u16, bool),
     path: &Path,
     wall: Wall,
     progress: &mut Progress,
@@ -123,12 +154,11 @@ pub(super) fn read(
             rebuild.commit_end();
         }
         let kind = record.kind & (FIRST_OF_INPUT - 1);
-        let applied = Record::decode(kind, record.body.tail, wall)
+        let own = (Lsn(record.lsn.bits()), record.body.tail);
+        let (lsn, body) = if is_copy { number_of(own.1).unwrap_or(own) } else { own };
+        let applied = Record::decode(kind, body, wall)
             .map_err(|bad| format!("record {}: {bad}", record.lsn))
-            .and_then(|decoded| {
-                let lsn = Lsn(record.lsn.bits());
-                rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string())
-            });
+            .and_then(|decoded| rebuild.apply(lsn, decoded).map_err(|unfit| unfit.to_string()));
         let damaged = |why| Damaged { why: Some(why), ..Damaged::new(path, place.0, place.1) };
         unfit = applied.err().map(damaged);
     };
@@ -147,6 +177,22 @@ pub(super) fn end_of_unfinished(
 ) -> Option<Damaged> {
     let why = Some("it ends before all is there that it begins with".into());
     (!rebuild.is_whole()).then(|| Damaged { why, ..Damaged::new(path, segment, offset) })
+}
+
+/// A log for the copy of another's, which is not written by a shard.
+pub(crate) fn open_copy(
+    path: &Path,
+    config: &StoreConfig,
+    packet_bytes_max: u32,
+    shard: u16,
+) -> Result<(Log, Folder), NoStore> {
+    let segment_bytes = config.segment_bytes.min(COPY_SEGMENT_BYTES_MAX);
+    let config = StoreConfig { segment_bytes, disk_bytes_max: 0, ..config.clone() };
+    let settings = seeded(config.log(shard, packet_bytes_max, 1), 0)?;
+    let mut folder = Folder::open(path)?;
+    let opened = Log::open(&mut folder, settings, OnDamage::Refuse, Scan::Heads, |_| ());
+    let (log, _) = opened.map_err(|why| NoStore::log(path, why))?;
+    Ok((log, folder))
 }
 
 pub(super) fn open(
@@ -174,8 +220,7 @@ struct Anew<'a> {
 impl Anew<'_> {
     fn write(
         &mut self,
-        parcels: Vec<Parcel>,
-        late: &[Undelivered],
+        Read { parcels, late, marks }: Read,
         partitions: &Partitions,
         progress: &mut Progress,
     ) -> io::Result<()> {
@@ -189,7 +234,10 @@ impl Anew<'_> {
             self.deliver();
             self.write_out(owner, WRITE_BYTES)?;
         }
-        for late in late {
+        for (own, from, number) in marks {
+            self.tell(own, |shard, sink| shard.restored_mark(from, number, sink));
+        }
+        for late in &late {
             for own in self.all() {
                 // Any shard may choose members of groups, but only one.
                 let chooses = own == ShardId(self.first);

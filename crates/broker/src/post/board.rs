@@ -1,14 +1,17 @@
 //! What others may know of the cluster, and what they may have done to it. The post says how things
 //! stand once a second, and when the members have changed; whoever wants to know reads that.
 
+use super::copies::PostCopies;
 use super::lease::Lease;
 use super::member::Peer;
 use crate::cluster::{ClusterConfig, Membership};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_cluster::{Event, Link, Node, NotForgotten, Place, Slot};
-use weir_control::{Cluster, ClusterLink, ClusterNode, Forgotten, NodeState};
+use weir_cluster::{CopyState, Event, Link, Members, Node, NotForgotten, Place, Slot};
+use weir_control::{
+    Cluster, ClusterLink, ClusterNode, Forgotten, NodeCopy, NodeCopyState, NodeState,
+};
 use weir_core::{Mail, Micros};
 use weir_reactor::{Waker, now_us};
 
@@ -164,7 +167,12 @@ impl Board {
     }
 
     /// Says how things stand, if that is due.
-    pub(super) fn show(&mut self, membership: &Membership, peers: &BTreeMap<Slot, Peer>) {
+    pub(super) fn show(
+        &mut self,
+        membership: &Membership,
+        peers: &BTreeMap<Slot, Peer>,
+        copies: &PostCopies,
+    ) {
         let now = Micros(now_us());
         if now < self.due {
             return;
@@ -181,6 +189,7 @@ impl Board {
                 let peer = node.and_then(|node| peers.get(&node.place.slot));
                 let state = match (node, peer) {
                     _ if place.name == seen.node => NodeState::Own,
+                    (Some(node), _) if node.is_stand_in => NodeState::StandIn,
                     (Some(_), Some(peer)) if peer.link.is_up() => NodeState::Up,
                     (Some(_), _) => NodeState::Down,
                     (None, _) => NodeState::Away,
@@ -192,7 +201,8 @@ impl Board {
                     *known = (state, begun);
                 }
                 let since = Micros(now.0.saturating_sub(known.1.0));
-                shown(place, node, (state, since), peer)
+                let shown = shown(place, node, (state, since), peer);
+                ClusterNode { copy: copy_of(members, place, node), ..shown }
             })
             .collect();
         nodes.sort_by_key(|node| node.slot);
@@ -200,6 +210,7 @@ impl Board {
         seen.nodes = nodes;
         (seen.fences, seen.nodes_lost) = (self.fences, self.nodes_lost);
         seen.unaddressed = self.unaddressed;
+        (seen.copy, seen.kept) = (copies.own(now), copies.kept());
         drop(seen);
         self.done.drain(..).for_each(|(said, done)| said(done));
     }
@@ -222,9 +233,30 @@ fn shown(
         address: node.map(|node| node.address.clone()),
         incarnation: node.map(|node| node.incarnation.0),
         letters: node.map(|node| node.letters),
+        copy: None,
         unresolved: failure.filter(|_| state == NodeState::Down).map(str::to_owned),
         link: peer.map(|peer| shown_link(&peer.link)),
     }
+}
+
+/// Who has a copy of the log of a node that has a place.
+fn copy_of(members: &Members, place: &Place, node: Option<&Node>) -> Option<NodeCopy> {
+    let copy = members.log_copy(place.slot)?;
+    // What an earlier membership has said of itself does not count for a node that is back.
+    let is_of_it = |node: &Node| node.is_stand_in || node.incarnation == copy.owner;
+    if !node.is_none_or(is_of_it) {
+        return None;
+    }
+    let mut nodes = members.nodes();
+    let keeper =
+        copy.keeper.and_then(|seat| nodes.find(|node| (node.place.slot, node.incarnation) == seat));
+    let keeper = keeper.map(|node| node.place.name.clone());
+    let state = match copy.state {
+        CopyState::Kept => NodeCopyState::Kept,
+        CopyState::Opened => NodeCopyState::Opened,
+        CopyState::Void => NodeCopyState::Void,
+    };
+    Some(NodeCopy { keeper, state })
 }
 
 fn shown_link(link: &Link) -> ClusterLink {

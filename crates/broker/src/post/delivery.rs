@@ -13,12 +13,15 @@ pub(super) struct Delivery<'a> {
     pub(super) own: &'a Range<u16>,
     pub(super) member: &'a Member,
     pub(super) is_here: &'a mut bool,
+    pub(super) is_back: &'a mut bool,
 }
 
 impl Inbox for Delivery<'_> {
     fn up(&mut self, peer: Peer) {
-        if !std::mem::replace(self.is_here, true) {
-            let shards = &self.member.shards;
+        let (shards, was_here) = (&self.member.shards, std::mem::replace(self.is_here, true));
+        if std::mem::take(self.is_back) && was_here {
+            tell_all(self.mailbox, self.own, || NodeNews::Replaced(shards.clone()));
+        } else if !was_here {
             tell_all(self.mailbox, self.own, || NodeNews::Joined(shards.clone()));
         }
         let is_resumed = peer.is_resumed;

@@ -23,6 +23,16 @@ impl Gate {
         self.stopper.wake();
     }
 
+    /// Whether they are let in.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Ends the broker.
+    pub(super) fn stop(&self) {
+        self.stopper.stop();
+    }
+
     pub(super) fn open(&mut self) {
         if !std::mem::replace(&mut self.is_open, true) {
             (self.open)(&self.asked, &self.stopper);

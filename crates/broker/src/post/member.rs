@@ -1,8 +1,10 @@
 //! Another node: what its record says, and the link with it.
 
 use super::search::Search;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use weir_cluster::{Link, LinkSettings, Node, Place, Slot};
+use weir_core::{Mail, Micros, ShardId};
 
 /// A node, as its record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +16,12 @@ pub(super) struct Member {
     pub(super) address: String,
     /// Whom its certificate is for.
     pub(super) host: String,
+    /// It serves the sessions of the node whose name it has, for a short time.
+    pub(super) is_stand_in: bool,
+    /// The highest version of letters that it reads.
+    pub(super) letters: u16,
     /// Which of its memberships it is.
-    incarnation: u64,
+    pub(super) incarnation: u64,
 }
 
 impl Member {
@@ -29,6 +35,8 @@ impl Member {
             shards: *first_shard..first_shard.saturating_add(*shards),
             address: node.address.clone(),
             host: host.trim_matches(['[', ']']).to_owned(),
+            is_stand_in: node.is_stand_in,
+            letters: node.letters,
             incarnation: node.incarnation.0,
         }
     }
@@ -42,13 +50,43 @@ pub(super) struct Peer {
     pub(super) search: Search,
     /// The shards have been told of it.
     pub(super) is_here: bool,
+    /// It was away, and the shards wait for what it had: they are to be told that it is there.
+    pub(super) is_back: bool,
+    /// It is no member, and the shards are told so then, unless it is there again.
+    pub(super) missed_until: Option<Micros>,
     /// It is not read, since the shards have much that waits.
     pub(super) is_paused: bool,
+    /// The shards of this node that know of it, if they took it for the one before it.
+    knowing: Option<BTreeSet<ShardId>>,
 }
 
 impl Peer {
     pub(super) fn new(member: Member, settings: LinkSettings, search: Search) -> Self {
-        Self { member, link: Link::new(settings), search, is_here: false, is_paused: false }
+        Self {
+            member,
+            link: Link::new(settings),
+            search,
+            is_here: false,
+            is_back: false,
+            missed_until: None,
+            is_paused: false,
+            knowing: None,
+        }
+    }
+
+    /// It is in the place of one that was away, of which the shards were not told.
+    pub(super) fn set_back(&mut self) {
+        (self.is_here, self.is_back, self.knowing) = (true, true, Some(BTreeSet::new()));
+    }
+
+    /// Whether a letter is for it, and not for the one before it: a shard that hears of it lists
+    /// what there is first.
+    pub(super) fn is_for_it(&mut self, from: ShardId, mail: &Mail) -> bool {
+        let Some(knowing) = &mut self.knowing else { return true };
+        if matches!(mail, Mail::Listing { .. }) {
+            knowing.insert(from);
+        }
+        knowing.contains(&from)
     }
 }
 
@@ -62,7 +100,8 @@ pub(super) mod tests {
         let name = format!("node-{slot}");
         let place = Place { name, slot: Slot(slot), first_shard: slot.into(), shards: 1 };
         let (incarnation, address) = (Incarnation(1), address.to_owned());
-        let node = Node { place, incarnation, address, letters: 1, letters_min: 1 };
+        let is_stand_in = false;
+        let node = Node { place, incarnation, address, letters: 1, letters_min: 1, is_stand_in };
         let settings = LinkSettings {
             cluster: "lab".into(),
             own: Slot(9),

@@ -1,11 +1,13 @@
 //! What a server does to be a node of a cluster: it takes a place, and runs the post.
 
+use super::stand_in::OfThisNode;
 use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
+use crate::copies::CopiesWay;
 use crate::journal::clock::wall;
 use crate::letter::Letter;
-use crate::post::{ClusterWatch, Gate, Lease, Names, Post, PostSetup, board};
+use crate::post::{ClusterWatch, Gate, Lease, Names, Post, PostCopies, PostSetup, StandIns, board};
 use crate::stopper::{Asked, Stopper};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -25,6 +27,17 @@ pub(crate) struct PostToBe {
     pub(super) watch: ClusterWatch,
 }
 
+impl PostToBe {
+    /// Copies of logs come to this node, and go to others if its configuration says so.
+    pub(super) fn copy_logs(&mut self, config: &Config, copies: CopiesWay) {
+        let kept = copies.kept();
+        let stand_ins = OfThisNode::new(config, copies, self.waker.clone());
+        let others = stand_ins.map(|it| (Box::new(it) as Box<dyn StandIns>, kept));
+        let shards = config.shard_count().into();
+        self.post.set_copies(PostCopies::new(config.cluster.is_copied(), others, shards));
+    }
+}
+
 /// Where the post listens, and what wakes it.
 pub(super) struct PostOffice {
     listener: TcpListener,
@@ -35,7 +48,7 @@ pub(super) struct PostOffice {
 
 impl PostOffice {
     /// Listens, if there are to be other nodes.
-    pub(super) fn bind(config: &ClusterConfig) -> Result<Option<Self>, ServeError> {
+    pub(super) fn bind(config: &mut ClusterConfig) -> Result<Option<Self>, ServeError> {
         if config.is_off() {
             return Ok(None);
         }
@@ -43,6 +56,7 @@ impl PostOffice {
             place: format!("{} for other nodes (cluster.listen)", config.listen),
             hint: error.to_string(),
         })?;
+        config.set_port(listener.local_addr()?.port());
         Ok(Some(Self { listener, waker: Waker::new()?, lease: Arc::default() }))
     }
 
@@ -85,7 +99,12 @@ impl PostOffice {
         let (waker, lease) = (self.waker.clone(), Arc::clone(&self.lease));
         let (watch, board) = board(config, Arc::clone(&lease), waker.clone());
         let names = Names::new(waker.clone());
-        let post = Post::new(setup, own, membership, (gate, lease, board), names);
+        let shards = wakers.len();
+        let copies = match &config.stand_in {
+            Some(stand_in) => PostCopies::of_stand_in(stand_in.keeper, shards),
+            None => PostCopies::default(),
+        };
+        let post = Post::new(setup, own, membership, (gate, lease, board), names, copies);
         Ok((mailboxes, PostToBe { post, settings, waker, watch }))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Output, Shell};
 use crate::control::Answer;
+use crate::journal::clock::wall_now;
 use crate::letter::{Letter, NodeNews};
 use weir_core::{Mail, Micros, Shard, ShardId};
 use weir_reactor::{Io, ToOutside};
@@ -55,6 +56,7 @@ impl Output<'_> {
         let now = self.now();
         match letter {
             Letter::Mail(mail) => shard.mail(from, mail, now, self),
+            Letter::Near(from, Mail::Log(mail)) => self.read_log_mail(from, mail, shard),
             Letter::Near(from, mail) => {
                 let is_list = matches!(mail, Mail::Listed { .. });
                 shard.mail(from, mail, now, self);
@@ -64,7 +66,10 @@ impl Output<'_> {
             }
             Letter::Node(news) => self.hear_of_node(news, shard),
             // They are for the post.
-            Letter::Far(..) | Letter::Lists(_) => {}
+            Letter::Far(..) | Letter::Lists(_) | Letter::Sessions(_) | Letter::Copy(..) => {}
+            Letter::Kept(to, mail) => {
+                self.mailbox.send(self.guard.node.post(), Letter::Far(to, Mail::Log(mail)));
+            }
             Letter::Connection(carried) => {
                 let reloads = carried.reloads;
                 if let Some(conn) = self.adopt(carried) {
@@ -112,6 +117,15 @@ impl Output<'_> {
                 shard.node_lost(node, now, self);
                 self.say_lists(shard);
             }
+            NodeNews::Replaced(node) => {
+                shard.node_replaced(node, now, self);
+                self.say_lists(shard);
+            }
+            NodeNews::Again => shard.go_on_from(wall_now().0),
+            NodeNews::Void => shard.void_sessions(now, self),
+            NodeNews::Adopt(node) => shard.adopt_from(node),
+            NodeNews::Offer(node) => shard.offer_sessions(node, now, self),
+            NodeNews::CopyTo(to) => self.copy_log(to, shard),
         }
     }
 

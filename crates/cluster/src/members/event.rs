@@ -82,6 +82,9 @@ pub enum Notice {
         /// Where it is.
         address: String,
     },
+    /// Another node has opened the copy of this one's log.
+    #[error("another node takes this node's sessions over; waiting until it has them")]
+    IsServed,
     /// There is no slot, or no range of shard ids, left.
     #[error("no place in the cluster is left; forget nodes that will not come back")]
     Full,

@@ -18,6 +18,9 @@ pub struct MembersSettings {
     pub letters: u16,
     /// The lowest.
     pub letters_min: u16,
+    /// Whether it serves another node's sessions from the copy of that node's log, under that
+    /// node's name, for a short time.
+    pub is_stand_in: bool,
     /// The times of its lease, the same on all nodes.
     pub times: Times,
 }

@@ -3,6 +3,8 @@ use crate::memory::{Asker, Heard, Store};
 use crate::slot::{SLOTS, Slot};
 use std::collections::{BTreeSet, VecDeque};
 
+mod copies;
+
 /// Nodes and the agreement, without a delay between them.
 struct Desk {
     now: Micros,
@@ -24,6 +26,7 @@ fn settings(name: &str) -> MembersSettings {
         shards: 2,
         letters: 1,
         letters_min: 1,
+        is_stand_in: false,
         times: Times::default(),
     }
 }

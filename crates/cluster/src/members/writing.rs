@@ -50,6 +50,13 @@ impl Members {
             // Something that is no member stands there.
             return None;
         }
+        if self.is_served(place.slot) && !self.settings.is_stand_in {
+            if !std::mem::replace(&mut self.told.is_served, true) {
+                sink.tell(Event::Notice(Notice::IsServed));
+            }
+            return None;
+        }
+        let at_copy = (keys.copy(place.slot), self.view.copy_at(place.slot));
         let key = keys.member(place.slot);
         let node = Node {
             place,
@@ -57,8 +64,9 @@ impl Members {
             address: self.settings.address.clone(),
             letters: self.settings.letters,
             letters_min: self.settings.letters_min,
+            is_stand_in: self.settings.is_stand_in,
         };
-        let compared = vec![(key.clone(), Revision::NONE), at_places];
+        let compared = vec![(key.clone(), Revision::NONE), at_places, at_copy];
         Some(Cas { key, value: Some(node.to_bytes()), lease: Some(lease), compared })
     }
 

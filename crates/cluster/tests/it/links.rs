@@ -2,7 +2,7 @@
 
 use crate::support::{Note, Notes, WALL, flush, letter, link, message, publish, push};
 use std::ops::RangeInclusive;
-use weir_cluster::{Link, LinkError, Peer, Pushed};
+use weir_cluster::{Hello, Link, LinkError, Peer, Pushed};
 use weir_core::{Mail, Micros};
 use weir_wire::QoS;
 
@@ -234,6 +234,42 @@ fn whoever_is_not_expected_is_refused() {
         frame_bytes_max: 100_000,
     };
     assert!(matches!(refused(Link::new(settings)), LinkError::OtherCluster(_)));
+}
+
+#[test]
+fn nodes_speak_the_highest_version_of_letters_that_both_read() {
+    let met = |letters| {
+        let mut a = link(0, 1, 10, WINDOW);
+        a.connected(NOW);
+        let (cluster, slot) = ("fuzz", weir_cluster::Slot(1));
+        let (incarnation, connection, state, taken) = (20, 1, None, 0);
+        let frame_bytes_max = 100_000;
+        let hello = Hello {
+            cluster,
+            slot,
+            incarnation,
+            connection,
+            state,
+            taken,
+            letters,
+            frame_bytes_max,
+        };
+        let mut bytes = Vec::new();
+        hello.encode(&mut bytes);
+        let mut notes = Notes::default();
+        let taken = a.received(&bytes, NOW, WALL, &mut notes);
+        let version = notes.0.iter().find_map(|note| match note {
+            Note::Up(peer) => Some(peer.version),
+            _ => None,
+        });
+        taken.map(|_| version)
+    };
+    let (oldest, newest) = (Mail::VERSION_MIN, Mail::VERSION);
+    assert_eq!(met((oldest, oldest)), Ok(Some(oldest)), "a node that was not upgraded");
+    assert_eq!(met((newest, newest + 1)), Ok(Some(newest)), "one that was before this one");
+    for letters in [(oldest - 1, oldest - 1), (newest + 1, newest + 2)] {
+        assert_eq!(met(letters), Err(LinkError::NoVersion { theirs: letters }));
+    }
 }
 
 #[test]

@@ -310,6 +310,7 @@ impl World {
             shards: self.hosts[at].shards,
             letters: 1,
             letters_min: 1,
+            is_stand_in: false,
             times,
         };
         let host = &mut self.hosts[at];

@@ -4,7 +4,8 @@ import { ask, isAdmin, part } from "./api.js";
 import { isSure, lasting, number, refill, short, table, text, tile } from "./shown.js";
 
 const LEASE_DOUBT_MS = 3_000;
-const STATES = { own: ["this node", "good"], up: ["up", "good"], down: ["down", "bad"], away: ["away", "doubt"] };
+const STATES = { own: ["this node", "good"], up: ["up", "good"], down: ["down", "bad"], stand_in: ["stand-in", "bad"], away: ["away", "doubt"] };
+const COPIES = { none: ["none", "bad"], filling: ["not whole", "doubt"], whole: ["whole", "good"], ending: ["ends", "bad"] };
 
 /** Whether the page of the cluster is to be found: a broker that is for itself has none. */
 export async function look() {
@@ -24,17 +25,20 @@ export async function showState(isCurrent) {
   const { cluster } = await ask("cluster");
   if (!isCurrent()) return;
   if (!cluster) return say("This broker is no node of a cluster.");
-  const { name, node, nodes, fenced, lease_ms, fences, nodes_lost } = cluster;
+  const { name, node, nodes, fenced, lease_ms, fences, nodes_lost, copy, kept } = cluster;
   const words = `cluster ${name}, seen by node ${node}`;
   if (id("cluster-name").textContent !== words) id("cluster-name").textContent = words;
   fill(id("cluster-facts"), [
-    tile("members", count(nodes.filter((of) => of.state !== "away").length), `of ${nodes.length} places`),
+    tile("members", count(nodes.filter((of) => !["away", "stand_in"].includes(of.state)).length), `of ${nodes.length} places`),
     tile("may act for", fenced ? "fenced" : (lease_ms / 1000).toFixed(1) + " s", fenced ? "lets nobody in" : "", fenced ? "bad" : lease_ms < LEASE_DOUBT_MS ? "doubt" : "good"),
     tile("fenced", count(fences), "times", fences ? "doubt" : ""),
     tile("nodes lost", count(nodes_lost), "since the start"),
+    ...copied(copy),
+    ...keeping(kept),
   ]);
-  refill(id("cluster-nodes"), [table("Nodes", [text("node"), short("state"), number("slot"), short("shards"), short("letters"), short("address")], nodes.map((of) => [
-    of.name, state(of), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.letters === null ? "-" : "version " + of.letters, where(of),
+  const hasCopies = nodes.some((of) => of.copy);
+  refill(id("cluster-nodes"), [table("Nodes", [text("node"), short("state"), ...(hasCopies ? [short("copy of its log")] : []), number("slot"), short("shards"), short("letters"), short("address")], nodes.map((of) => [
+    of.name, state(of), ...(hasCopies ? [keeper(of)] : []), of.slot, `${of.first_shard} to ${of.first_shard + of.shards - 1}`, of.letters === null ? "-" : "version " + of.letters, where(of),
   ]))]);
   offer(nodes.filter((of) => of.state === "away").map((of) => of.name));
   const linked = nodes.filter((of) => of.link);
@@ -46,6 +50,33 @@ export async function showState(isCurrent) {
 function state(of) {
   const [words, kind] = STATES[of.state] ?? [of.state, ""];
   return make("span", `${words}, ${lasting(of.state_s)}`, kind);
+}
+
+// The copy of this node's log, if there is to be one.
+function copied(of) {
+  if (!of) return [];
+  const [words, kind] = COPIES[of.state] ?? [of.state, ""];
+  return [
+    tile("copy of this log", words, `${of.keeper ? (of.state === "whole" ? "at " : "to ") + of.keeper + ", " : ""}for ${lasting(of.state_s)}`, kind),
+    tile("on the way there", count(of.waiting_records), `records, ${bytes(of.waiting_bytes)}`),
+    ...(of.failed ? [tile("copies failed", count(of.failed), "times", "doubt")] : []),
+  ];
+}
+
+// What this node has of others, if it has had anything.
+function keeping(of) {
+  if (!of || !(of.logs || of.opened || of.failed)) return [];
+  return [
+    tile("copies here", count(of.logs), `logs, ${bytes(of.disk_bytes)}`),
+    tile("copies opened", count(of.opened), of.failed ? `${count(of.failed)} not served` : "of lost nodes", of.failed ? "bad" : of.opened ? "doubt" : ""),
+  ];
+}
+
+function keeper({ copy }) {
+  if (!copy) return "-";
+  if (copy.state === "void") return make("span", "void, opened", "doubt");
+  if (copy.state === "opened" && copy.keeper) return make("span", "opened by " + copy.keeper, "doubt");
+  return copy.keeper ? "at " + copy.keeper : make("span", "none", "bad");
 }
 
 function where(of) {

@@ -3,14 +3,16 @@
 
 use super::family::{Family, Kind, family, family_of_us};
 use super::{Metric, Point};
-use crate::cluster::{Cluster, ClusterLink, ClusterNode, NodeState};
+use crate::cluster::{
+    Cluster, ClusterLink, ClusterNode, KeptCopies, NodeCopy, NodeCopyState, OwnCopy, OwnCopyState,
+};
 
 const MEMBERS: Family =
     family("weir_cluster_members", Kind::Gauge, "Nodes that are members, this one too.", &[]);
 const NODE_UP: Family = family(
     "weir_cluster_node_up",
     Kind::Gauge,
-    "Whether letters pass to and from the node; 0 also for one that is away and has a place.",
+    "Whether letters pass to and from the node; 0 also for one that is away or stood in for.",
     &[],
 );
 const FENCED: Family = family(
@@ -37,6 +39,61 @@ const UNADDRESSED: Family = family(
     "weir_cluster_unaddressed_letters",
     Kind::Counter,
     "Letters that were dropped because no member has the shard that they are for.",
+    &[],
+);
+const COPIED: Family = family(
+    "weir_cluster_copied",
+    Kind::Gauge,
+    "Whether another node has a whole copy of this node's log.",
+    &[],
+);
+const COPY_RECORDS: Family = family(
+    "weir_cluster_copy_waiting_records",
+    Kind::Gauge,
+    "Records of this node's log that are on their way to the disk of the node that has its copy.",
+    &[],
+);
+const COPY_BYTES: Family = family(
+    "weir_cluster_copy_waiting_bytes",
+    Kind::Gauge,
+    "Bytes of records on their way to the disk of the node that has this node's copy.",
+    &[],
+);
+const COPIES_FAILED: Family = family(
+    "weir_cluster_copies_failed",
+    Kind::Counter,
+    "Times that a copy of this node's log could not go on: the other node's disk took no more.",
+    &[],
+);
+const KEPT: Family = family(
+    "weir_cluster_kept_copies",
+    Kind::Gauge,
+    "Logs of other nodes' shards that this node takes copies of.",
+    &[],
+);
+const KEPT_BYTES: Family = family(
+    "weir_cluster_kept_copies_disk_bytes",
+    Kind::Gauge,
+    "What copies of other nodes' logs take on this node's disk.",
+    &[],
+);
+const OPENED: Family = family(
+    "weir_cluster_copies_opened",
+    Kind::Counter,
+    "Times that this node has opened a lost node's copy, to serve that node's sessions.",
+    &[],
+);
+const UNSERVED: Family = family(
+    "weir_cluster_copies_unserved",
+    Kind::Counter,
+    "Times that this node could not serve the sessions of a lost node whose copy it has opened.",
+    &[],
+);
+const NODE_COPIED: Family = family(
+    "weir_cluster_node_copied",
+    Kind::Gauge,
+    "Whether another node has a whole copy of the node's log; nothing of one that wants none, or \
+     whose copy was opened.",
     &[],
 );
 const WAITING_LETTERS: Family = family(
@@ -98,6 +155,15 @@ pub(super) const FAMILIES: &[&Family] = &[
     &FENCES,
     &LOST,
     &UNADDRESSED,
+    &COPIED,
+    &COPY_RECORDS,
+    &COPY_BYTES,
+    &COPIES_FAILED,
+    &KEPT,
+    &KEPT_BYTES,
+    &OPENED,
+    &UNSERVED,
+    &NODE_COPIED,
     &WAITING_LETTERS,
     &WAITING_BYTES,
     &LETTERS,
@@ -113,7 +179,6 @@ type Numbers = Vec<(Option<(&'static str, String)>, u64)>;
 
 /// All of them.
 pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
-    let members = cluster.nodes.iter().filter(|node| node.state != NodeState::Away).count();
     let named = |node: &ClusterNode| ("node", node.name.clone());
     let nodes = |family, value: fn(&ClusterNode) -> u64| {
         let point = |node| Point::of(vec![named(node)], value(node));
@@ -129,8 +194,8 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
         };
         Metric { family, points: cluster.nodes.iter().flat_map(of_node).collect() }
     };
-    vec![
-        Metric::of(&MEMBERS, members as u64),
+    let mut all = vec![
+        Metric::of(&MEMBERS, cluster.members() as u64),
         Metric::of(&FENCED, cluster.fenced.into()),
         Metric::of(&LEASE, cluster.lease_ms.saturating_mul(1_000)),
         Metric::of(&FENCES, cluster.fences),
@@ -148,6 +213,37 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
             vec![of("link_full", link.dropped), of("too_long", link.too_long)]
         }),
         links(&RESETS, |link| vec![(None, link.resets)]),
+    ];
+    all.extend(of_copies(cluster));
+    all
+}
+
+/// Those of copies of logs; none where there are no copies.
+fn of_copies(Cluster { copy, kept, nodes, .. }: &Cluster) -> Vec<Metric<'_>> {
+    let one = |family, value: Option<u64>| Metric {
+        family,
+        points: value.map(|value| Point::of(Vec::new(), value)).into_iter().collect(),
+    };
+    let own = |family, value: fn(&OwnCopy) -> u64| one(family, copy.as_ref().map(value));
+    let kept = |family, value: fn(&KeptCopies) -> u64| one(family, kept.as_ref().map(value));
+    let copied = |node: &ClusterNode| {
+        let NodeCopy { keeper, state } = node.copy.as_ref()?;
+        let has_copy = match (state, keeper) {
+            (NodeCopyState::Void, _) | (NodeCopyState::Opened, Some(_)) => return None,
+            (NodeCopyState::Kept | NodeCopyState::Opened, keeper) => keeper.is_some(),
+        };
+        Some(Point::of(vec![("node", node.name.clone())], has_copy.into()))
+    };
+    vec![
+        own(&COPIED, |copy| (copy.state == OwnCopyState::Whole).into()),
+        own(&COPY_RECORDS, |copy| copy.waiting_records),
+        own(&COPY_BYTES, |copy| copy.waiting_bytes),
+        own(&COPIES_FAILED, |copy| copy.failed),
+        kept(&KEPT, |kept| kept.logs),
+        kept(&KEPT_BYTES, |kept| kept.disk_bytes),
+        kept(&OPENED, |kept| kept.opened),
+        kept(&UNSERVED, |kept| kept.failed),
+        Metric { family: &NODE_COPIED, points: nodes.iter().filter_map(copied).collect() },
     ]
 }
 

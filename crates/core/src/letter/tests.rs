@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::{Claim, Lsn, Micros, ShardId};
-use crate::mail::{GroupPick, SessionMail, SessionPart};
+use crate::mail::{GroupPick, LogMail, SessionMail, SessionPart};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -148,6 +148,18 @@ fn of_sessions() -> impl Strategy<Value = Mail> {
     .prop_map(Mail::Session)
 }
 
+fn of_logs() -> impl Strategy<Value = Mail> {
+    let records = vec(any::<u8>(), 0..9).prop_map(Vec::into_boxed_slice);
+    let copy = any::<u64>;
+    prop_oneof![
+        copy().prop_map(|copy| LogMail::Begin { copy }),
+        (copy(), records).prop_map(|(copy, records)| LogMail::Records { copy, records }),
+        (copy(), lsn()).prop_map(|(copy, last)| LogMail::Safe { copy, last }),
+        copy().prop_map(|copy| LogMail::Failed { copy }),
+    ]
+    .prop_map(Mail::Log)
+}
+
 fn mail() -> impl Strategy<Value = Mail> {
     let receipt = (any::<u64>(), numbers(), numbers(), numbers(), any::<bool>());
     prop_oneof![
@@ -167,6 +179,7 @@ fn mail() -> impl Strategy<Value = Mail> {
             .prop_map(|(topic, number, detail)| Mail::Refused { topic, number, detail }),
         of_retained(),
         of_sessions(),
+        of_logs(),
         any::<u32>().prop_map(|round| Mail::Marker { round }),
         any::<bool>().prop_map(|is_busy| Mail::Rested { is_busy }),
         (any::<u8>(), any::<u16>()).prop_map(|(partition, to)| Mail::Move {
@@ -226,7 +239,7 @@ proptest! {
 fn kinds_have_numbers_without_a_gap_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let is_unknown = Mail::decode(&[kind], WALL) == Err(BadRecord::UnknownKind(kind));
-        assert_eq!(is_unknown, !(INTEREST..=SESSION).contains(&kind), "{kind}");
+        assert_eq!(is_unknown, !(INTEREST..=LOG).contains(&kind), "{kind}");
     }
 }
 

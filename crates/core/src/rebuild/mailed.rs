@@ -49,6 +49,10 @@ impl Mailed {
         self.marks.get(&from).is_some_and(|&(_, marked)| number <= marked)
     }
 
+    pub(super) fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> {
+        self.marks.iter().map(|(&from, &(_, number))| (from, number))
+    }
+
     pub(super) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {
         self.open.iter().map(|(&number, (_, message, targets))| (number, message, &**targets))
     }

@@ -61,6 +61,12 @@ impl Filters {
             return;
         }
         self.leave_gone(id);
+        self.drop_empty_at(at);
+    }
+
+    /// Groups of the filter at a place may have lost their last members.
+    fn drop_empty_at(&mut self, at: usize) {
+        let id = FilterId(at as u32);
         let cold = self.filters[at].cold.as_ref();
         let groups: Vec<usize> =
             cold.into_iter().flat_map(|cold| &cold.groups).map(|(group, _)| group).collect();
@@ -92,6 +98,37 @@ impl Filters {
         }
         if let Some(cold) = &mut filters[id.at()].cold {
             cold.groups.iter_mut().for_each(|(_, group)| group.leave_all(gone));
+        }
+    }
+
+    /// Other shards are in the place of these, and have not said what they want. Members are there
+    /// again if their sessions are.
+    pub(crate) fn doubt(&mut self, node: &Range<u16>) {
+        self.gone.extend(node.clone().map(ShardId));
+        let mut at = InterestsAt::default();
+        while self.forget_interests_at(&mut at).is_some() {}
+        self.have_forgotten(node);
+        let mut at = 0;
+        while at < self.end() {
+            if let Some(cold) = self.filters.get_mut(at).and_then(|it| it.cold.as_mut()) {
+                cold.groups.iter_mut().for_each(|(_, group)| group.doubt(node));
+            }
+            at = self.behind(at);
+        }
+        self.unlisted.extend(node.clone().map(ShardId));
+    }
+
+    /// One of them has said all.
+    #[cold]
+    pub(crate) fn have_listed(&mut self, shard: ShardId) {
+        self.unlisted.remove(shard);
+        let mut at = 0;
+        while at < self.end() {
+            if let Some(cold) = self.filters.get_mut(at).and_then(|it| it.cold.as_mut()) {
+                cold.groups.iter_mut().for_each(|(_, group)| group.leave_doubted(shard));
+                self.drop_empty_at(at);
+            }
+            at = self.behind(at);
         }
     }
 

@@ -153,6 +153,8 @@ pub(crate) struct Filters {
     pub(crate) has_others: bool,
     /// Shards that are gone, and whose traces have not all been found yet.
     pub(crate) gone: ShardSet,
+    /// Shards of other nodes that want what nobody knows yet: they are in the place of others.
+    pub(crate) unlisted: ShardSet,
     /// Rounds of letters so far, see [`Filters::subscribe`].
     rounds: u64,
     /// How groups choose that begin from now on.
@@ -172,6 +174,7 @@ impl Filters {
             hasher: FixedState::with_seed(seed),
             has_others: shards > 1,
             gone: ShardSet::default(),
+            unlisted: ShardSet::default(),
             rounds: 0,
             share,
             chance: Chance::new(mix(seed.wrapping_add(u64::from(id.0)))),

@@ -8,6 +8,7 @@ use crate::shard_set::ShardSet;
 use crate::share::ShareStrategy;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 use weir_chance::{Chance, mix};
 use weir_wire::topic::SHARE_PREFIX;
@@ -18,6 +19,9 @@ pub(crate) const HOPS_MAX: u8 = 64;
 
 /// How often a message may be chosen again because its member could not take it at once.
 const BUSY_HOPS_MAX: u8 = 1;
+
+/// What a member takes that may not be there any more: no packet, so that all others are before it.
+const DOUBTED: Option<u32> = Some(0);
 
 /// The members of `$share/{name}/{filter}`: this shard's own, and those that others told of. If the
 /// group has a condition, that is part of the name.
@@ -101,6 +105,18 @@ impl Group {
     /// Shards are gone, with their members.
     pub(crate) fn leave_all(&mut self, gone: &ShardSet) {
         self.remote.retain(|remote| !gone.contains(remote.shard));
+    }
+
+    /// Another shard is in the place of one with members, and may have them: they are chosen if
+    /// there are no others.
+    pub(crate) fn doubt(&mut self, node: &Range<u16>) {
+        let its = self.remote.iter_mut().filter(|remote| node.contains(&remote.shard.0));
+        its.for_each(|remote| remote.packet_bytes_max = DOUBTED);
+    }
+
+    /// It has told all members that it has.
+    pub(crate) fn leave_doubted(&mut self, shard: ShardId) {
+        self.remote.retain(|it| (it.shard, it.packet_bytes_max) != (shard, DOUBTED));
     }
 
     /// Notes what a member of another shard takes; nothing while it is absent.

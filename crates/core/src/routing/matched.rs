@@ -18,10 +18,11 @@ pub(crate) struct Matched {
 }
 
 impl Matched {
-    /// Looks for the filters of a topic, and for other shards that want it.
+    /// Looks for the filters of a topic, and for other shards that want it. Those that have not
+    /// said what they want may do.
     pub(crate) fn find_everywhere(&mut self, filters: &Filters, topic: &str) {
         self.filters.clear();
-        self.shards = ShardSet::default();
+        self.shards = filters.unlisted;
         filters.find_everywhere(topic, &mut self.filters, &mut self.shards);
     }
 

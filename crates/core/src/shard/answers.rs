@@ -137,8 +137,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        if !self.chosen.is_empty() {
-            self.chosen.received(from, number, pending, done);
+        if !self.unreceived.is_empty() {
+            self.unreceived.received(from, number, pending, done);
         }
         while let Some(ticket) = self.answers.receipts.take_met(from, number, pending) {
             self.met(ticket, now, sink);

@@ -55,7 +55,7 @@ impl Shard {
             let mail = SessionMail::Claim { client_id, claim, is_clean, number };
             sink.mail(owner, Mail::Session(mail));
         }
-        let (newer, is_outbid) = (None, false);
+        let (admitted, newer, is_outbid) = (Some(admitted), None, false);
         let asking =
             Asking { client_id: client_id.clone(), claim, admitted, newer, is_outbid, tries };
         let reply = Reply::Claim(Box::new(asking));
@@ -125,6 +125,7 @@ impl Shard {
     ) {
         let connection = self.connections.get_mut(conn);
         let Some(waiting) = connection.and_then(Connection::take_waiting) else { return };
+        let Some(admitted) = admitted else { return };
         if is_outbid || (newer.is_some() && tries >= TRIES_MAX) {
             let detail = "the client has come to another node meanwhile";
             let refusal = Refusal::new(ReasonCode::ServerBusy, detail);
@@ -184,7 +185,8 @@ impl Shard {
         self.claims.note(claim);
         self.came_elsewhere(client_id, claimant.is_clean, now);
         if let Some(own) = self.asking(client_id) {
-            if own.claim > claim {
+            // Whoever has a client gets what comes here for none.
+            if own.claim > claim && own.admitted.is_some() {
                 tell_held(shard, client_id, own.claim, true, sink);
                 return self.answers.receipts.note(shard, number);
             }
@@ -207,9 +209,21 @@ impl Shard {
     }
 
     /// Whether the client's session leaves or comes, or was over meanwhile and is still expected.
-    fn is_moving(&self, client_id: &str) -> bool {
-        self.claims.ending.contains(client_id)
-            || self.clients.find(client_id).is_some_and(|key| self.claims.way(key).is_some())
+    pub(super) fn is_moving(&self, client_id: &str) -> bool {
+        let moves = |key| self.claims.way(key).is_some() || self.waits_for_lists(key);
+        self.claims.ending.contains(client_id) || self.clients.find(client_id).is_some_and(moves)
+    }
+
+    /// Whether a session goes nowhere before all nodes have told this one what they have. They may
+    /// still say that they have sent the will of a session from a log. And where logs are copied,
+    /// a node that has not told may take this one for the one that was here before: what it has
+    /// mailed to that is to come before the session goes.
+    fn waits_for_lists(&self, key: SessionKey) -> bool {
+        let absence = || self.clients[key].cold.as_ref()?.absence.as_ref();
+        let has_will = || absence().is_some_and(|absence| absence.will.is_some());
+        let may_wait =
+            self.unreceived.is_copied || self.claims.held(key) == Claim::NONE && has_will();
+        may_wait && self.has_unlisted()
     }
 
     fn keep_waiting(&mut self, client_id: &str, claimant: Claimant) {
@@ -218,12 +232,18 @@ impl Shard {
     }
 
     /// The client that waits here to be let in.
-    fn asking(&mut self, client_id: &str) -> Option<&mut Asking> {
+    pub(super) fn asking(&mut self, client_id: &str) -> Option<&mut Asking> {
         let &ticket = self.claims.asking.get(client_id)?;
         match self.answers.reply_mut(ticket) {
             Some(Reply::Claim(asking)) => Some(asking),
             _ => None,
         }
+    }
+
+    /// Other nodes have said what they have to, or are lost.
+    pub(super) fn answer_all_claimants(&mut self, now: Micros, sink: &mut impl Sink) {
+        let all: Vec<Box<str>> = self.claims.waiting.keys().cloned().collect();
+        all.iter().for_each(|client_id| self.answer_claimants(client_id, now, sink));
     }
 
     /// Nothing goes on here of a client that others wait for: the highest of their claims gets what
@@ -285,7 +305,12 @@ impl Shard {
             own.is_outbid |= is_asking;
             own.newer = own.newer.max(Some(claim));
         }
-        let Some(key) = self.clients.find(client_id).filter(|_| !is_asking) else { return };
+        if is_asking {
+            return;
+        }
+        let Some(key) = self.clients.find(client_id) else {
+            return self.adopt(from, client_id, now, sink);
+        };
         let held = self.claims.held(key);
         if self.claims.way(key).is_some() {
             return;
@@ -304,6 +329,10 @@ impl Shard {
         sink.notice(Notice::SessionEnded { client_id: &client_id, cause });
         self.end_predecessor(key, now, sink);
         if let Some(key) = self.clients.find(&client_id) {
+            if self.claims.held(key) == Claim::NONE {
+                // Of one that a log has brought others have the will, or have sent it.
+                self.drop_will(key, sink);
+            }
             self.end_session(key, sink);
         }
     }
@@ -314,7 +343,8 @@ impl Shard {
             self.answers.begin();
             let Some(Reply::Claim(asking)) = self.answers.reply_mut(ticket) else { continue };
             let (client_id, claim) = (asking.client_id.clone(), asking.claim);
-            let connect = connect_again(&asking.admitted.connect);
+            let admitted = asking.admitted.as_ref();
+            let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
             let is_clean = connect.is_some_and(|connect| connect.clean_start);
             let owner = self.place.owner_at(node, &client_id);
             let number = self.answers.mailed(owner);

@@ -7,7 +7,6 @@
 
 use super::Shard;
 use super::room::Room;
-use crate::chosen::Sent;
 use crate::keys::{Micros, SessionKey, ShardId};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
@@ -16,6 +15,7 @@ use crate::own::is_brokers_own;
 use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
 use crate::shard_set::ShardSet;
 use crate::sink::{Notice, Sink};
+use crate::unreceived::Sent;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -124,35 +124,36 @@ impl Shard {
             } else {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
-                self.note_chosen(shard, number, &message, &picks);
+                self.note_sent(shard, number, &message, (to_subscribers, &picks));
                 let mailed = None;
                 sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
             }
         }
     }
 
-    /// Members on another node were chosen for a message whose publisher waits.
+    /// A message whose publisher waits goes to another node: to members that were chosen, or to
+    /// what is kept if that node is lost.
     #[inline]
-    pub(super) fn note_chosen(
+    pub(super) fn note_sent(
         &mut self,
         to: ShardId,
         number: Option<u64>,
         message: &Arc<Message>,
-        picks: &SmallVec<[GroupPick; 1]>,
+        (to_subscribers, picks): (bool, &SmallVec<[GroupPick; 1]>),
     ) {
         if let Some(number) = number
-            && !picks.is_empty()
+            && (!picks.is_empty() || self.unreceived.is_copied)
             && !self.place.node.contains(&to.0)
         {
-            let (message, picks, is_pending) = (Arc::clone(message), picks.clone(), false);
-            self.chosen.note(to, Sent { number, message, picks, is_pending });
+            let (message, picks) = (Arc::clone(message), picks.clone());
+            self.unreceived.note(to, Sent { number, message, to_subscribers, picks });
         }
     }
 
     /// Chooses other members for what went to those of a shard that is lost, if that did not say
     /// that they have it. Their publishers wait for these.
     pub(super) fn choose_for_lost(&mut self, lost: ShardId, now: Micros, sink: &mut impl Sink) {
-        for Sent { number, message, picks, .. } in self.chosen.take(lost) {
+        for Sent { number, message, picks, .. } in self.unreceived.take(lost) {
             let ticket = self.answers.receipts.waiting_for(lost, number);
             self.begin_answer();
             let mut delivery = Delivery::from_message(&message, None);

@@ -16,7 +16,10 @@
 //! one of the two whatever was answered. The old member leaves when the session is sealed; a
 //! message that was on its way to it is for another member.
 
+mod parts;
+
 use super::Shard;
+use super::claims::tell_held;
 use super::outlet::Outlet;
 use crate::anew::SessionAnew;
 use crate::answers::{Reply, SubscribeReply};
@@ -24,17 +27,16 @@ use crate::base::Renamed;
 use crate::claims::{Claimant, Coming, Leaving, Source, Way};
 use crate::keys::{Claim, Micros, SessionKey, ShardId};
 use crate::mail::{Mail, SessionMail, SessionPart};
-use crate::message::Queued;
 use crate::name::Name;
 use crate::page::{PageIn, PageOut};
-use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
+use crate::parcel::{MovedSession, MovedSubscription};
 use crate::queue::Queue;
-use crate::rebuild::Rebuild;
-use crate::record::{BadRecord, Record, Wall, run};
+use crate::record::run;
 use crate::session::Absence;
 use crate::shard_set::ShardSet;
 use crate::sink::Sink;
 use crate::timers::Timer;
+use parts::{Head, state};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use weir_wire::PacketId;
@@ -52,14 +54,16 @@ impl Shard {
     pub(super) fn hand_over(&mut self, key: SessionKey, to: Claimant, sink: &mut impl Sink) {
         let absence = self.take_absence(key);
         self.tell_will_over(key, sink);
+        let absence = absence.as_deref();
         let expires_at = absence.and_then(|absence| absence.expires_at);
         let subscriptions = self.leaving_subscriptions(key);
         let session = &self.clients[key];
         let anew = SessionAnew {
             client_id: &session.client_id,
             expiry_s: session.expiry_s,
-            will: None,
-            deadlines: None,
+            // For whoever takes it over for no client.
+            will: absence.and_then(|absence| absence.will.as_deref()),
+            deadlines: absence.map(|absence| (absence.expires_at, absence.will_at)),
             subscriptions: &subscriptions,
             unreleased: std::iter::empty(),
             window: &session.window,
@@ -109,6 +113,7 @@ impl Shard {
             }
             self.drop_stale(key, now, sink);
         }
+        let adopted = self.adopted(&head.client_id, claim, head.absence);
         let key = self.clients.add(&head.client_id, None);
         self.clients[key].expiry_s = head.expiry_s;
         self.claims.hold(key, claim);
@@ -119,6 +124,7 @@ impl Shard {
             state: Vec::new(),
             queue: VecDeque::new(),
             is_whole: false,
+            adopted,
         };
         self.claims.coming.insert(way, coming);
         self.claims.set_way(key, way);
@@ -181,7 +187,18 @@ impl Shard {
                 self.on_switched(shard, way, now, sink);
             } else if self.place.has(shard) {
                 sink.mail(shard, Mail::Session(SessionMail::Switched { claim, from }));
+            } else {
+                self.claims.unsaid.push((shard, way));
             }
+        }
+    }
+
+    /// Another node is here, which others have known before: sessions of it wait for what this one
+    /// was to say to it.
+    pub(super) fn say_switched(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
+        let is_its = |(shard, _): &mut (ShardId, Way)| node.contains(&shard.0);
+        for (shard, (claim, from)) in self.claims.unsaid.extract_if(.., is_its) {
+            sink.mail(shard, Mail::Session(SessionMail::Switched { claim, from }));
         }
     }
 
@@ -350,7 +367,7 @@ impl Shard {
         let (key, client_id) = (coming.key, Box::from(&*self.clients[coming.key].client_id));
         self.begin_answer();
         match state(&coming.state, self.claims.wall(), now) {
-            Some(moved) => self.fill(key, moved, coming.queue, now, sink),
+            Some(moved) => self.fill(coming, moved, now, sink),
             None => self.end_session(key, sink),
         }
         if self.must_wait() {
@@ -381,9 +398,8 @@ impl Shard {
     /// The session has what it had, and behind that what came meanwhile.
     fn fill(
         &mut self,
-        key: SessionKey,
+        Coming { key, queue, adopted, .. }: Coming,
         moved: MovedSession,
-        queue: VecDeque<Queued>,
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -397,7 +413,10 @@ impl Shard {
             session.cold().unreleased = moved.unreleased;
         }
         self.outlet().keep_within_bounds(key, sink);
-        self.be_absent(key, now);
+        match adopted {
+            Some(adopted) => self.stay_absent(key, adopted, now, sink),
+            None => self.be_absent(key, now),
+        }
         self.log_taken(key, sink);
     }
 
@@ -437,7 +456,17 @@ impl Shard {
         }
         self.claims.ending.remove(&leaving.client_id);
         self.claim_done(leaving.to, now);
+        self.tell_where(&leaving, sink);
         self.answer_claimants(&leaving.client_id, now, sink);
+    }
+
+    /// Who has claimed meanwhile what has gone elsewhere asks there again: whoever has it may have
+    /// said before that it has none.
+    fn tell_where(&self, Leaving { client_id, to, .. }: &Leaving, sink: &mut impl Sink) {
+        let waiting = self.claims.waiting.get(client_id).into_iter().flatten();
+        for claimant in waiting.filter(|claimant| claimant.claim < to.claim) {
+            tell_held(claimant.shard, client_id, to.claim, false, sink);
+        }
     }
 
     /// A session is over while it moves.
@@ -516,48 +545,6 @@ impl Outlet<'_> {
 /// What tells the subscription of a replay from others.
 fn id_of(name: Name<'_>) -> (&str, Option<&str>) {
     (name.topic.filter, name.encoded)
-}
-
-/// What is said of a session first.
-struct Head {
-    client_id: Box<str>,
-    expiry_s: u32,
-    subscriptions: Vec<MovedSubscription>,
-}
-
-impl Head {
-    fn read(records: &[u8], wall: Wall) -> Result<Self, BadRecord> {
-        let (mut session, mut subscriptions) = (None, Vec::new());
-        for record in run::read(records, wall) {
-            match record?.1 {
-                Record::Session { client_id, expiry_s, .. } => {
-                    session = Some((Box::from(client_id), expiry_s));
-                }
-                Record::Subscribed { name, condition, options, subscription_id, .. } => {
-                    let (name, condition) = (name.into(), condition.map(Into::into));
-                    let moved = MovedSubscription { name, condition, options, subscription_id };
-                    subscriptions.push(moved);
-                }
-                _ => {}
-            }
-        }
-        let (client_id, expiry_s) = session.ok_or(BadRecord::Malformed("no session"))?;
-        Ok(Self { client_id, expiry_s, subscriptions })
-    }
-}
-
-/// What is in flight of a session; nothing if it is over.
-fn state(records: &[u8], wall: Wall, now: Micros) -> Option<MovedSession> {
-    let mut rebuild = Rebuild::default();
-    for record in run::read(records, wall) {
-        let (lsn, record) = record.ok()?;
-        rebuild.apply(lsn, record).ok()?;
-    }
-    let parcels = rebuild.finish(now, |_| Err(())).ok()?;
-    match parcels.into_iter().next()? {
-        Parcel(Content::Session(moved)) => Some(*moved),
-        Parcel(_) => None,
-    }
 }
 
 /// Where what waits is, in its order.

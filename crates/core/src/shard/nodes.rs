@@ -15,7 +15,7 @@ use super::claims::tell_held;
 use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
 use crate::copied::Copy;
-use crate::keys::{Lsn, Micros, ShardId, Version};
+use crate::keys::{Lsn, Micros, SessionKey, ShardId, Version};
 use crate::mail::Mail;
 use crate::message::Message;
 use crate::own::is_brokers_own;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// Steps of a filter that is looked at, and of a letter.
 const FILTER_STEPS: u64 = 1;
-const LETTER_STEPS: u64 = 2;
+pub(super) const LETTER_STEPS: u64 = 2;
 
 /// What other shards want, of which so much is looked at in a step.
 const INTERESTS_IN_A_STEP: u64 = 16;
@@ -60,17 +60,32 @@ impl Shard {
         self.outbox.grow(shards);
         self.retained.stamps.grow(shards);
         let Some(visit) = self.place.add_node(node.clone()) else { return };
+        self.begin_list(&node, sink);
+        self.claim_of(&node, sink);
+        self.list_all(node, visit, now, sink);
+        self.settle(now, sink);
+    }
+
+    pub(super) fn begin_list(&self, node: &Range<u16>, sink: &mut impl Sink) {
         let number = self.retained.stamps.own();
         for shard in node.clone().map(ShardId) {
             sink.mail(shard, Mail::Listing { number });
         }
-        self.claim_of(&node, sink);
+    }
+
+    pub(super) fn list_all(
+        &mut self,
+        node: Range<u16>,
+        visit: u64,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
         self.move_from(&node, sink);
+        self.say_switched(&node, sink);
         self.tell_taken_wills(&node, sink);
         self.choose_watcher(now);
         let list = List { to: node, visit, filter: 0, session: 0, topic: None };
         self.go_on_listing(Box::new(list), now, sink);
-        self.settle(now, sink);
     }
 
     /// Another node is lost: nothing comes from its shards, and nothing that waits for them waits
@@ -81,29 +96,43 @@ impl Shard {
             return;
         }
         self.filters.gone.extend(node.clone().map(ShardId));
-        self.stop_moves(&node, now, sink);
-        self.take_wills(&node, now);
-        let copies = self.copied.take_from(|shard| node.contains(&shard.0));
-        self.copy_again(copies, now, sink);
-        self.choose_watcher(now);
+        self.filters.unlisted.remove_all(&node);
+        self.forget_of(&node, now, sink);
         node.clone().for_each(|shard| self.choose_for_lost(ShardId(shard), now, sink));
         for shard in node.clone().map(ShardId) {
-            self.retained.forget_shard(shard);
             for ticket in self.answers.receipts.forget(shard) {
                 self.met(ticket, now, sink);
             }
             self.on_kept(shard, Lsn(u64::MAX), sink);
             self.outbox.forget(shard);
         }
+        self.answer_all_claimants(now, sink);
         self.answer_queries(now, sink);
         let interests = InterestsAt::default();
         self.go_on_forgetting(Box::new(Forget { node, filter: 0, interests }), now);
         self.settle(now, sink);
     }
 
+    /// What is kept of a node that is not here any more, beside what waits for it.
+    pub(super) fn forget_of(&mut self, node: &Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.stop_moves(node, now, sink);
+        self.take_wills(node, now);
+        let copies = self.copied.take_from(|shard| node.contains(&shard.0));
+        self.copy_again(copies, now, sink);
+        self.choose_watcher(now);
+        node.clone().for_each(|shard| self.retained.forget_shard(ShardId(shard)));
+    }
+
     /// How many shards of other nodes that are here have told all that they have.
     pub fn lists(&self) -> usize {
         self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
+    }
+
+    /// Whether some of them have not.
+    pub(super) fn has_unlisted(&self) -> bool {
+        let mut others = self.place.others();
+        others.remove_all(&self.place.node);
+        others.any(|shard| !self.answers.receipts.is_listed(shard))
     }
 
     /// A letter that only shards of other nodes send.
@@ -120,6 +149,7 @@ impl Shard {
             }
             Mail::Listing { number } => self.retained.stamps.begin(from, number),
             Mail::Listed { received } => self.on_listed(from, &received, now, sink),
+            // Of a copy of a log: whoever has the disk has taken it.
             _ => {}
         }
     }
@@ -171,15 +201,21 @@ impl Shard {
             }
             self.slices.add(LETTER_STEPS);
             let Some(key) = self.clients.step(&mut list.session) else { continue };
-            let session = &self.clients[key];
-            let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
-            if !session.outlives_connection() || is_own || self.claims.way(key).is_some() {
-                continue;
+            if !self.claims.is_stand_in {
+                self.tell_of_session(key, &list.to, sink);
             }
-            let owner = self.place.owner_at(&list.to, &session.client_id);
-            tell_held(owner, &session.client_id, self.claims.held(key), false, sink);
         }
         true
+    }
+
+    /// Tells another node of a session that is kept, unless it moves.
+    pub(super) fn tell_of_session(&self, key: SessionKey, to: &Range<u16>, sink: &mut impl Sink) {
+        let session = &self.clients[key];
+        let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
+        if session.outlives_connection() && !is_own && self.claims.way(key).is_none() {
+            let owner = self.place.owner_at(to, &session.client_id);
+            tell_held(owner, &session.client_id, self.claims.held(key), false, sink);
+        }
     }
 
     /// Says whether those were all.
@@ -206,6 +242,10 @@ impl Shard {
     fn on_listed(&mut self, from: ShardId, received: &[u64], now: Micros, sink: &mut impl Sink) {
         self.retained.stamps.receive_all(received);
         self.answers.receipts.note_listed(from);
+        if self.filters.unlisted.contains(from) {
+            self.filters.have_listed(from);
+        }
+        self.answer_all_claimants(now, sink);
         self.answer_queries(now, sink);
     }
 

@@ -84,7 +84,8 @@ impl Shard {
         } else if !self.stands_behind(publisher, delivery.retain) {
             for target in letters.targets {
                 let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
-                self.note_chosen(target.shard, number, &letters.message, &target.picks);
+                let receivers = (target.to_subscribers, &target.picks);
+                self.note_sent(target.shard, number, &letters.message, receivers);
                 let message = Arc::clone(&letters.message);
                 let (to_subscribers, picks, mailed) = (target.to_subscribers, target.picks, None);
                 let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
@@ -181,7 +182,8 @@ impl Shard {
                 number
             });
             self.slices.add(LETTER_STEPS);
-            self.note_chosen(target.shard, number, &message, &target.picks);
+            let receivers = (target.to_subscribers, &target.picks);
+            self.note_sent(target.shard, number, &message, receivers);
             let (message, to_subscribers, picks) =
                 (Arc::clone(&message), target.to_subscribers, target.picks);
             let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };

@@ -6,7 +6,8 @@
 //! ended, a will is due after its delay, unless the client has come to another node.
 //!
 //! A node that is back has the same wills in its log. It waits with them until it has been told
-//! which are not its own any more.
+//! which are not its own any more. So does whoever has its log in its place, and with handing its
+//! sessions over too: those wills that nobody has watched go with them.
 
 use super::Shard;
 use super::slices::{WillWalk, Work};
@@ -136,7 +137,7 @@ impl Shard {
     }
 
     /// The will that waits in the client's absence will not be published.
-    fn drop_will(&mut self, key: SessionKey, sink: &mut impl Sink) {
+    pub(super) fn drop_will(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let Some(absence) = self.clients[key].absence() else { return };
         let (will_at, expires_at) = (absence.will_at.take(), absence.expires_at);
         absence.will = None;
@@ -145,6 +146,8 @@ impl Shard {
             let absent = |session| Record::Absent { session, expires_at, will_at: None };
             self.log.append_of(key, absent, sink);
         }
+        // Another one may watch it.
+        self.tell_will_over(key, sink);
     }
 
     /// A shard of another node has this one watch a will.

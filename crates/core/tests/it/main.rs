@@ -41,6 +41,7 @@ mod paging;
 mod rebuild;
 mod records;
 mod refusals;
+mod replaced;
 mod retained;
 mod rights;
 mod rules;

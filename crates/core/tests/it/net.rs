@@ -420,7 +420,8 @@ impl Net {
         while (0..self.shards.len()).any(|from| self.deliver_one(from)) {}
     }
 
-    fn deliver_one(&mut self, from: usize) -> bool {
+    /// Delivers the next letter or parcel of a shard; says whether there was one.
+    pub(crate) fn deliver_one(&mut self, from: usize) -> bool {
         if let Some((to, parcel, conn)) = self.wires[from].parcels.pop_front() {
             self.give_parcel(from, usize::from(to.0), parcel, conn);
             return true;

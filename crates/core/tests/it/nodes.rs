@@ -1,7 +1,8 @@
 //! Sessions that go from node to node, a shard each: with what is on its way, and when a node is
 //! lost meanwhile.
 
-use crate::net::{Ask, Net, Peer, message};
+use crate::net::{Ask, Net, Peer, SEED, message};
+use weir_core::{Settings, Shard, ShardId, Wall};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -184,6 +185,28 @@ fn what_went_to_a_member_on_a_node_that_is_lost_goes_to_another() {
     payloads.sort_unstable();
     assert_eq!(payloads, (1..=10).collect::<Vec<_>>());
     net.ack(members[0], PacketKind::PubAck, 1);
+}
+
+#[test]
+fn a_node_that_meets_who_has_a_session_last_does_not_hold_it_up() {
+    let mut net = Net::of_nodes(3, false);
+    let old = join_at(&mut net, 0, "c", kept());
+    net.cut(old);
+    settle(&mut net);
+    net.lose_node(2);
+    let mut shard = Shard::of_node(ShardId(2), 2..3, Settings::default(), SEED);
+    shard.set_clustered(5_000, Wall(0));
+    net.shards[2] = shard;
+    for (at, other) in [(0, 2), (1, 2), (2, 1)] {
+        net.meet(at, other);
+    }
+    net.go_on();
+    let back = come_to(&mut net, 1, "c", kept());
+    settle(&mut net);
+    assert!(net.read(back).is_empty(), "not all have switched");
+    net.meet(2, 0);
+    settle(&mut net);
+    assert!(net.read(back).concat().starts_with("CONNACK Success present"));
 }
 
 #[test]

@@ -89,6 +89,7 @@ impl Run {
             shards: 2,
             letters: 1,
             letters_min: 1,
+            is_stand_in: false,
             times: Times::default(),
         };
         let seed = name.bytes().fold(u64::from(std::process::id()), |sum, byte| {

@@ -9,7 +9,7 @@ fn at(ms: u64) -> At {
 
 /// A publisher, and a subscriber at the node a.
 fn ledger(pinned: Option<usize>) -> (Ledger, usize, usize) {
-    let mut ledger = Ledger::new(1);
+    let mut ledger = Ledger::new(1, false);
     let session = ledger.session("s", pinned);
     let receiver = ledger.receiver("s", &[session], false);
     ledger.connected(session, 0, at(0));
@@ -50,6 +50,18 @@ fn what_was_published_while_the_sessions_node_was_lost_is_not_promised() {
     ledger.receivers[0].is_group = true;
     acknowledged(&mut ledger, FIRST, 150);
     assert_eq!(ledger.missing(&[Loss { node: 0, from: at(140), until: at(160) }]), 1);
+}
+
+#[test]
+fn what_is_at_two_nodes_is_promised_whatever_node_is_lost() {
+    let (mut ledger, session, _) = ledger(None);
+    ledger.is_copied = true;
+    acknowledged(&mut ledger, FIRST, 50);
+    ledger.anew(session, at(55), true);
+    let loss = [Loss { node: 0, from: at(40), until: at(60) }];
+    assert_eq!(ledger.missing(&loss), 1);
+    ledger.settle(&loss, at(90));
+    assert_eq!((found(&ledger), ledger.counts.not_promised), (2, 0));
 }
 
 #[test]
@@ -102,7 +114,7 @@ fn of_two_connections_one_answers_once_both_were_let_in() {
 
 #[test]
 fn what_is_retained_is_the_last_of_the_publishers_own_topic() {
-    let mut ledger = Ledger::new(1);
+    let mut ledger = Ledger::new(1, false);
     for _ in 0..3 {
         acknowledged(&mut ledger, RETAINED, 1);
     }

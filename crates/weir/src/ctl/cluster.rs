@@ -4,7 +4,10 @@ use super::text::{cut, error, json, printable, short};
 use super::{granted, removed};
 use clap::Subcommand;
 use std::process::ExitCode;
-use weir_control::{Caller, Cluster, ClusterNode, NodeState};
+use weir_control::{
+    Caller, Cluster, ClusterNode, KeptCopies, NodeCopy, NodeCopyState, NodeState, OwnCopy,
+    OwnCopyState,
+};
 use weir_say::{noteln, say, sayln};
 
 #[derive(Debug, clap::Args)]
@@ -52,21 +55,81 @@ const ADDRESS_COLUMNS: usize = 19;
 /// How this node stands, and a line for each that has a place.
 fn table(cluster: &Cluster) -> String {
     let Cluster { name, node, fenced, lease_ms, fences, nodes_lost, nodes, .. } = cluster;
-    let members = nodes.iter().filter(|node| node.state != NodeState::Away).count();
+    let members = cluster.members();
     let lease = match fenced {
         true => "FENCED, lets nobody in".to_owned(),
         false => format!("lease {}.{} s", lease_ms / 1_000, lease_ms % 1_000 / 100),
     };
     let mut text = format!(
         "cluster {}, {members} members; this is {}: {lease}\n\
-         since the start: fenced {fences}, nodes lost {nodes_lost}\n\
-         NODE            SLOT   SHARDS  STATE   SINCE  WAITING  ADDRESS\n",
+         since the start: fenced {fences}, nodes lost {nodes_lost}\n",
         error(name),
         error(node),
     );
+    text.extend(cluster.copy.as_ref().map(own_copy));
+    text.extend(cluster.kept.as_ref().and_then(kept));
+    text += "NODE            SLOT   SHARDS  STATE      SINCE  WAITING  ADDRESS\n";
     text.extend(nodes.iter().map(line));
     text.extend(nodes.iter().filter_map(unresolved));
+    if nodes.iter().any(|node| node.copy.is_some()) {
+        text += "\nLOG OF          COPY AT\n";
+        text.extend(nodes.iter().map(copy_line));
+    }
     text
+}
+
+/// How the copy of this node's log stands.
+fn own_copy(copy: &OwnCopy) -> String {
+    let keeper = copy.keeper.as_deref().map_or("another node".into(), of_name);
+    let state = match copy.state {
+        OwnCopyState::None => "NONE".to_owned(),
+        OwnCopyState::Filling => format!("NOT WHOLE, goes to {keeper}"),
+        OwnCopyState::Whole => format!("whole, at {keeper}"),
+        OwnCopyState::Ending => "ENDS, clients wait until that is agreed on".to_owned(),
+    };
+    let way = match copy.state {
+        OwnCopyState::Filling | OwnCopyState::Whole => format!(
+            "on the way there: {} records, {} bytes\n",
+            short(copy.waiting_records),
+            short(copy.waiting_bytes)
+        ),
+        OwnCopyState::None | OwnCopyState::Ending => String::new(),
+    };
+    let failed = match copy.failed {
+        0 => String::new(),
+        times => format!("; failed {times} times"),
+    };
+    format!("copy of this log: {state}, for {}{failed}\n{way}", length(copy.state_s))
+}
+
+/// What this node has of others, if it has had anything.
+fn kept(kept: &KeptCopies) -> Option<String> {
+    let KeptCopies { logs, disk_bytes, opened, failed } = *kept;
+    let bytes = short(disk_bytes);
+    (*kept != KeptCopies::default()).then(|| {
+        format!("copies here: {logs} logs, {bytes} bytes; opened {opened}, not served {failed}\n")
+    })
+}
+
+/// Who has a copy of a node's log.
+fn copy_line(node: &ClusterNode) -> String {
+    let at = match &node.copy {
+        None => "-".to_owned(),
+        Some(NodeCopy { keeper, state }) => match (state, keeper) {
+            (NodeCopyState::Kept, Some(keeper)) => of_name(keeper),
+            (NodeCopyState::Kept | NodeCopyState::Opened, None) => "NONE".to_owned(),
+            (NodeCopyState::Opened, Some(keeper)) => {
+                format!("{}, which serves its sessions", of_name(keeper))
+            }
+            (NodeCopyState::Void, _) => "its sessions are other nodes' now".to_owned(),
+        },
+    };
+    format!("{:<14}  {at}\n", of_name(&node.name))
+}
+
+/// A node's name; one too long is cut.
+fn of_name(name: &str) -> String {
+    cut(&printable(name), 14)
 }
 
 fn unresolved(ClusterNode { name, address, unresolved, .. }: &ClusterNode) -> Option<String> {
@@ -84,14 +147,15 @@ fn line(node: &ClusterNode) -> String {
         NodeState::Own => "own",
         NodeState::Up => "up",
         NodeState::Down => "DOWN",
+        NodeState::StandIn => "STAND-IN",
         NodeState::Away => "AWAY",
     };
     let waiting = node.link.map_or("-".to_owned(), |link| short(link.waiting_letters));
     let last = node.first_shard + node.shards.saturating_sub(1);
     let address = node.address.as_deref().unwrap_or("-");
     format!(
-        "{:<14}  {:>4}  {:>7}  {state:<5}  {:>6}  {waiting:>7}  {}\n",
-        cut(&printable(&node.name), 14),
+        "{:<14}  {:>4}  {:>7}  {state:<8}  {:>6}  {waiting:>7}  {}\n",
+        of_name(&node.name),
         node.slot,
         format!("{}-{last}", node.first_shard),
         length(node.state_s),
@@ -141,10 +205,10 @@ mod tests {
             text(&cluster),
             "cluster weir, 2 members; this is a: lease 4.6 s\n\
              since the start: fenced 0, nodes lost 1\n\
-             NODE            SLOT   SHARDS  STATE   SINCE  WAITING  ADDRESS\n\
-             a                  0      0-1  own       0 s        -  10.0.0.1:7883\n\
-             b                  1      2-3  up       60 s   12345k  10.0.0.1:7883\n\
-             a-name-that-i…    15    30-31  AWAY   15 min        -  -\n"
+             NODE            SLOT   SHARDS  STATE      SINCE  WAITING  ADDRESS\n\
+             a                  0      0-1  own          0 s        -  10.0.0.1:7883\n\
+             b                  1      2-3  up          60 s   12345k  10.0.0.1:7883\n\
+             a-name-that-i…    15    30-31  AWAY      15 min        -  -\n"
         );
         let of_b = cluster["nodes"][1].as_object_mut().unwrap();
         of_b.extend([
@@ -158,5 +222,64 @@ mod tests {
         assert!(!line.contains('\u{1b}'), "{line}");
         cluster["fenced"] = true.into();
         assert!(text(&cluster).contains("FENCED, lets nobody in"));
+    }
+    #[test]
+    fn who_has_whose_copy_is_shown_where_there_are_copies() {
+        let node = |name: &str, slot: u8, state: &str, copy: serde_json::Value| {
+            json!({
+                "name": name, "slot": slot, "first_shard": slot * 2, "shards": 2, "state": state,
+                "state_s": 9, "address": null, "incarnation": 7, "letters": 3, "link": null,
+                "copy": copy,
+            })
+        };
+        let copy = |keeper: Option<&str>, state: NodeCopyState| {
+            let of = NodeCopy { keeper: keeper.map(str::to_owned), state };
+            serde_json::to_value(of).unwrap()
+        };
+        let mut cluster = json!({
+            "name": "weir", "node": "a", "letters": 3, "fenced": false, "lease_ms": 4_678,
+            "fences": 0, "nodes_lost": 1, "unaddressed": 0,
+            "copy": {
+                "state": "whole", "state_s": 130, "keeper": "b", "waiting_records": 12,
+                "waiting_bytes": 3_456, "failed": 0,
+            },
+            "kept": { "logs": 2, "disk_bytes": 64_000_000, "opened": 1, "failed": 0 },
+            "nodes": [
+                node("a", 0, "own", copy(Some("b"), NodeCopyState::Kept)),
+                node("b", 1, "up", copy(None, NodeCopyState::Kept)),
+                node("c", 2, "stand_in", copy(Some("a"), NodeCopyState::Opened)),
+                node("d", 3, "away", copy(None, NodeCopyState::Void)),
+                node("e", 4, "up", json!(null)),
+            ],
+        });
+        let text =
+            |cluster: &serde_json::Value| table(&serde_json::from_value(cluster.clone()).unwrap());
+        assert_eq!(
+            text(&cluster),
+            "cluster weir, 3 members; this is a: lease 4.6 s\n\
+             since the start: fenced 0, nodes lost 1\n\
+             copy of this log: whole, at b, for 2 min\n\
+             on the way there: 12 records, 3456 bytes\n\
+             copies here: 2 logs, 64000k bytes; opened 1, not served 0\n\
+             NODE            SLOT   SHARDS  STATE      SINCE  WAITING  ADDRESS\n\
+             a                  0      0-1  own          9 s        -  -\n\
+             b                  1      2-3  up           9 s        -  -\n\
+             c                  2      4-5  STAND-IN     9 s        -  -\n\
+             d                  3      6-7  AWAY         9 s        -  -\n\
+             e                  4      8-9  up           9 s        -  -\n\n\
+             LOG OF          COPY AT\n\
+             a               b\n\
+             b               NONE\n\
+             c               a, which serves its sessions\n\
+             d               its sessions are other nodes' now\n\
+             e               -\n"
+        );
+        cluster["kept"] = json!({ "logs": 0, "disk_bytes": 0, "opened": 0, "failed": 0 });
+        cluster["copy"] = json!({
+            "state": "none", "state_s": 7, "keeper": null, "waiting_records": 0,
+            "waiting_bytes": 0, "failed": 3,
+        });
+        let said = text(&cluster);
+        assert!(said.contains("\ncopy of this log: NONE, for 7 s; failed 3 times\nNODE"), "{said}");
     }
 }

@@ -23,8 +23,13 @@ struct Node {
 
 impl Node {
     fn start(etcd: &Etcd, name: &str) -> Self {
-        let (socket, more) = control(etcd, name);
-        Self { broker: broker(etcd.node_with(name, &more)), socket }
+        Self::with(etcd, name, "")
+    }
+
+    /// With more in its table of the cluster, and behind it.
+    fn with(etcd: &Etcd, name: &str, more: &str) -> Self {
+        let (socket, control) = control(etcd, name);
+        Self { broker: broker(etcd.node_with(name, &format!("{more}{control}"))), socket }
     }
 
     fn ctl(&self, arguments: &[&str]) -> std::process::Output {
@@ -98,6 +103,12 @@ impl Etcd {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 
+    /// What makes a node one whose log is copied.
+    fn copied(&self, name: &str) -> String {
+        let store = self.folder.path().join(format!("store-{name}"));
+        format!("replicas = 2\n[store]\npath = {store:?}\n")
+    }
+
     /// A member that never says what it has.
     fn mute(&self, address: &str) {
         let mut member = json!({ "name": "mute", "slot": 0, "first_shard": 0, "shards": 1 });
@@ -143,6 +154,8 @@ fn every_node_shows_all_and_forgets_one_that_is_gone() {
     ] {
         assert!(metrics.contains(part), "{part} is not in\n{metrics}");
     }
+    assert!(!metrics.contains("_copied") && !metrics.contains("_kept"), "{metrics}");
+    assert_eq!((&cluster["copy"], &of_b["copy"]), (&json!(null), &json!(null)));
     let table = said(&nodes[0].ctl(&["cluster"]));
     assert!(table.starts_with("cluster weir, 2 members; this is a: lease "), "{table}");
 
@@ -169,6 +182,69 @@ fn every_node_shows_all_and_forgets_one_that_is_gone() {
     let c = Node::start(&etcd, "c");
     let cluster = c.shows(|cluster| states(cluster) == ["up", "own"]);
     assert_eq!(cluster["nodes"][1]["first_shard"], 2);
+}
+
+#[test]
+fn copies_are_shown_and_which_node_another_stands_in_for() {
+    let Some(etcd) = Etcd::start() else { return };
+    let [mut a, mut b] = ["a", "b"].map(|name| Node::with(&etcd, name, &etcd.copied(name)));
+    for node in [&mut a, &mut b] {
+        node.broker.says("another node has all of this node's log node=");
+    }
+    let keepers = |cluster: &Value| [0, 1].map(|at| cluster["nodes"][at]["copy"]["keeper"].clone());
+    let cluster = a.shows(|cluster| {
+        keepers(cluster) == [json!("b"), json!("a")] && cluster["copy"]["waiting_records"] == 0
+    });
+    let copy = &cluster["copy"];
+    assert_eq!((&copy["state"], &copy["keeper"]), (&json!("whole"), &json!("b")), "{cluster}");
+    assert_eq!((&cluster["kept"]["logs"], &cluster["kept"]["opened"]), (&json!(2), &json!(0)));
+    assert!(cluster["kept"]["disk_bytes"].as_u64() > Some(0), "{cluster}");
+    let has = |node: &Node, parts: &[&str]| {
+        let metrics = node.metrics();
+        for part in parts {
+            assert!(metrics.contains(part), "{part} is not in\n{metrics}");
+        }
+    };
+    has(&a, &["weir_cluster_copied 1\n", "weir_cluster_node_copied{node=\"b\"} 1\n"]);
+    let table = said(&a.ctl(&["cluster"]));
+    assert!(table.contains("\ncopy of this log: whole, at b, for "), "{table}");
+    assert!(table.ends_with("\nLOG OF          COPY AT\na               b\nb               a\n"));
+
+    b.broker.signal(Signal::KILL);
+    b.broker.child.wait().unwrap();
+    // What stands in for it waits for this one.
+    let key = "weir/weir/members/3";
+    etcd.put(
+        key,
+        &json!({
+            "name": "mute", "slot": 3, "first_shard": 6, "shards": 1, "incarnation": 1,
+            "address": "127.0.0.1:1", "letters": 3, "letters_min": 1,
+        }),
+    );
+    let cluster = a.shows(|cluster| states(cluster) == ["own", "stand_in", "down"]);
+    assert_eq!(cluster["nodes"][1]["copy"], json!({ "keeper": "a", "state": "opened" }));
+    let table = said(&a.ctl(&["cluster"]));
+    assert!(table.contains("\nb                  1      2-3  STAND-IN  "), "{table}");
+    assert!(table.contains("\nb               a, which serves its sessions\n"), "{table}");
+    etcd.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode(key) }));
+    a.broker.says("no other node has all of this node's log any more node=\"b\"");
+    let cluster = a.shows(|cluster| {
+        states(cluster) == ["own", "away"] && cluster["nodes"][1]["copy"]["state"] == "void"
+    });
+    assert_eq!(cluster["nodes"][0]["copy"], json!({ "keeper": null, "state": "kept" }));
+    assert_eq!(
+        (&cluster["copy"]["state"], &cluster["kept"]["opened"]),
+        (&json!("none"), &json!(1))
+    );
+    has(
+        &a,
+        &[
+            "weir_cluster_copied 0\n",
+            "weir_cluster_copies_opened_total 1\n",
+            "weir_cluster_copies_unserved_total 0\n",
+            "weir_cluster_node_copied{node=\"a\"} 0\n",
+        ],
+    );
 }
 
 #[test]
@@ -245,13 +321,16 @@ fn nodes_find_each_other_by_name() {
 #[test]
 fn the_dashboard_of_a_node_has_a_page_of_the_cluster() {
     let (Some(etcd), Some(look_mjs)) = (Etcd::start(), look_mjs()) else { return };
-    let served = Served::start(&format!(
-        "[cluster]\nnode = \"a\"\netcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n",
+    let mut served = Served::start(&format!(
+        "[cluster]\nnode = \"a\"\netcd = [\"http://127.0.0.1:{}\"]\nlisten = \"127.0.0.1:{}\"\n{}",
         etcd.port,
         free(),
+        etcd.copied("a"),
     ));
-    let [_b, c] = ["b", "c"].map(|name| broker(etcd.node_with(name, "")));
+    let [_b, mut c] = ["b", "c"].map(|name| broker(etcd.node_with(name, &etcd.copied(name))));
+    c.says("another node has all of this node's log node=\"a\"");
     c.signal(Signal::TERM);
+    served.broker.says("the sessions of a lost node are this node's now");
     let pictures = std::env::var_os("PICTURES").map(PathBuf::from);
     let mut options =
         vec![format!("--admin={}", served.admin), format!("--viewer={}", served.viewer)];
@@ -265,6 +344,9 @@ fn the_dashboard_of_a_node_has_a_page_of_the_cluster() {
     for (name, part) in [
         ("name", "cluster weir, seen by node a"),
         ("facts", "of 3 places"),
+        ("facts", "copy of this logwhole at b, for "),
+        ("nodes", "at b"),
+        ("nodes", "void, opened"),
         ("links", "letters out"),
         ("forgotten", "The place of c is free."),
     ] {

@@ -23,6 +23,7 @@ mod bridges;
 mod broker_options;
 mod clients;
 mod cluster;
+mod cluster_copied;
 mod cluster_shown;
 mod conformance;
 mod contract;

@@ -1,0 +1,291 @@
+//! The post's part in copies of logs: this node's at another, and others' here.
+
+use super::copy_said::CopySaid;
+use super::copying::{Copying, Keeper, Order, Seen};
+use super::member::{Member, Peer};
+use super::offering::Offering;
+use super::opening::{Adopted, Opening};
+use super::stand_in::StandIns;
+use super::{Post, tell_all};
+use crate::copies::Kept;
+use crate::letter::{CopyBegun, CopyNews, NodeNews};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir_carrier::Carrier;
+use weir_cluster::{CopyState, Incarnation, Slot};
+use weir_control::{KeptCopies, OwnCopy};
+use weir_core::Micros;
+use weir_reactor::now_us;
+
+/// How long the shards wait for a lost node whose sessions another is to serve.
+const MISS_MAX: Micros = Micros(30_000_000);
+
+/// The version of letters that knows of copies.
+const LETTERS_MIN: u16 = 3;
+
+/// What there is of copies.
+#[derive(Default)]
+pub(crate) struct PostCopies {
+    /// Of this node's logs.
+    copying: Option<Copying>,
+    said: CopySaid,
+    /// Of others.
+    opening: Option<Opening>,
+    kept: Option<Arc<Kept>>,
+    /// This node is a stand-in.
+    offering: Option<Offering>,
+    news: Vec<(u64, CopyNews)>,
+    /// The membership whose sessions were looked at; 0 before the first.
+    looked_at: u64,
+}
+
+impl PostCopies {
+    /// Of a node of so many shards, whose logs are to be copied, or not, and that may have copies
+    /// of others.
+    pub(crate) fn new(
+        is_copied: bool,
+        others: Option<(Box<dyn StandIns>, Arc<Kept>)>,
+        shards: usize,
+    ) -> Self {
+        let copying = is_copied.then(|| Copying::new(shards));
+        let (stand_ins, kept) = others.unzip();
+        Self { copying, opening: stand_ins.map(Opening::new), kept, ..Self::default() }
+    }
+
+    /// Of a stand-in, which the node at this slot runs.
+    pub(crate) fn of_stand_in(keeper: u8, shards: usize) -> Self {
+        Self { offering: Some(Offering::new(Slot(keeper), shards)), ..Self::default() }
+    }
+
+    pub(super) fn note(&mut self, copy: u64, news: CopyNews) {
+        self.news.push((copy, news));
+    }
+
+    pub(super) fn note_sessions(&mut self, shard: usize, sessions: usize) {
+        if let Some(offering) = &mut self.offering {
+            offering.note(shard, sessions);
+        }
+    }
+
+    /// When [`Post::look_after_copies`] is due without news.
+    pub(super) fn due(&self, peers: &BTreeMap<Slot, Peer>) -> Option<Micros> {
+        let copying = self.copying.as_ref().and_then(Copying::due);
+        let opening = self.opening.as_ref().and_then(Opening::due);
+        let missed = peers.values().filter_map(|peer| peer.missed_until);
+        copying.into_iter().chain(opening).chain(missed).min()
+    }
+
+    /// How the copy of this node's log stands, if there is to be one.
+    pub(super) fn own(&self, now: Micros) -> Option<OwnCopy> {
+        let copying = self.copying.as_ref()?;
+        Some(self.said.shown(copying.failures, now))
+    }
+
+    /// What there is of others, if this node can have that.
+    pub(super) fn kept(&self) -> Option<KeptCopies> {
+        let (kept, opening) = (self.kept.as_ref()?, self.opening.as_ref()?);
+        Some(KeptCopies {
+            logs: kept.logs.load(Ordering::Relaxed),
+            disk_bytes: kept.disk_bytes.load(Ordering::Relaxed),
+            opened: opening.opened,
+            failed: opening.failures,
+        })
+    }
+
+    /// The broker ends.
+    pub(super) fn stop(&mut self) {
+        if let Some(opening) = &mut self.opening {
+            opening.stop();
+        }
+    }
+}
+
+impl Post {
+    /// Whether what is acknowledged here is this node's to answer for.
+    pub(super) fn may_acknowledge(&self) -> bool {
+        let Some(own) = self.own().filter(|_| self.copies.copying.is_some()) else { return true };
+        Copying::is_ready(own, self.membership.members().log_copy(own.0))
+    }
+
+    fn own(&self) -> Option<(Slot, Incarnation)> {
+        self.membership.seat().map(|seat| (seat.place.slot, seat.incarnation))
+    }
+
+    /// What this node had of sessions before it was a member again may be another's by now.
+    pub(super) fn look_at_own_sessions(&mut self) {
+        let Some((slot, incarnation)) = self.own().filter(|_| self.copies.offering.is_none())
+        else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.copies.looked_at, incarnation.0);
+        if before == incarnation.0 {
+            return;
+        }
+        if before != 0 {
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Again);
+        }
+        let copy = self.membership.members().log_copy(slot);
+        if copy.is_some_and(|copy| copy.state == CopyState::Void) {
+            tracing::warn!("another node has this node's sessions: they are void here");
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Void);
+        }
+        if let Some(copying) = &mut self.copies.copying
+            && copying.begin_anew() == Order::End
+        {
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::CopyTo(None));
+        }
+    }
+
+    /// A node is not a member any more. If another is to serve its sessions, the shards wait.
+    pub(super) fn miss(&mut self, slot: Slot, carrier: &mut impl Carrier) {
+        if !self.is_to_come(slot) {
+            return self.lose(slot, carrier);
+        }
+        let Some(peer) = self.peers.get_mut(&slot).filter(|peer| peer.missed_until.is_none())
+        else {
+            return;
+        };
+        let node = &peer.member.name;
+        tracing::warn!(node, "a node is lost");
+        tracing::info!(node, "another node is to serve the sessions of a lost one");
+        peer.missed_until = Some(Micros(now_us()) + MISS_MAX);
+        peer.link.disconnected();
+        carrier.leave(slot);
+        self.board.count_loss();
+    }
+
+    /// Whether what a node has is also at one that is there.
+    fn is_to_come(&self, slot: Slot) -> bool {
+        let Some(peer) = self.peers.get(&slot) else { return false };
+        let members = self.membership.members();
+        let copy = members.log_copy(slot).filter(|copy| copy.state != CopyState::Void);
+        let keeper = copy.and_then(|copy| copy.keeper);
+        let is_there = |(slot, incarnation): (Slot, Incarnation)| {
+            members.nodes().any(|it| (it.place.slot, it.incarnation) == (slot, incarnation))
+        };
+        peer.is_here && !peer.member.is_stand_in && keeper.is_some_and(is_there)
+    }
+
+    /// Whether a member is one that the shards wait for: it was away, or another has its place.
+    pub(super) fn is_waited_for(&self, member: &Member) -> bool {
+        let peer = self.peers.get(&member.slot).filter(|peer| peer.is_here);
+        let is_copied = self.membership.members().log_copy(member.slot).is_some();
+        peer.is_some_and(|peer| {
+            peer.missed_until.is_some() || is_copied && !peer.member.is_stand_in
+        })
+    }
+
+    /// Does what is due about copies.
+    pub(super) fn look_after_copies(&mut self, carrier: &mut impl Carrier) {
+        let now = Micros(now_us());
+        let is_missed = |(_, peer): &(&Slot, &Peer)| peer.missed_until.is_some();
+        let missed: Vec<Slot> =
+            self.peers.iter().filter(is_missed).map(|(slot, _)| *slot).collect();
+        for slot in missed {
+            let is_late = self.peers[&slot].missed_until.is_some_and(|until| until <= now);
+            if is_late || !self.is_to_come(slot) {
+                self.lose(slot, carrier);
+            }
+        }
+        self.copy_own(now);
+        self.open_others(now);
+        self.offer();
+        self.let_in_at_last();
+    }
+
+    /// What is waited for may have come to be between two news of the members.
+    fn let_in_at_last(&mut self) {
+        if self.copies.copying.is_some() && self.has_followed && self.membership.may_act() {
+            self.let_in();
+        }
+    }
+
+    fn copy_own(&mut self, now: Micros) {
+        let Some(own) = self.own().filter(|_| self.membership.may_act()) else { return };
+        let Some(mut copying) = self.copies.copying.take() else { return };
+        // Nodes of an older version do not know what copies take.
+        let mut members = self.peers.values().map(|peer| &peer.member);
+        let is_old = members.any(|member| member.letters < LETTERS_MIN);
+        let keepers = self.peers.values().filter(|_| !is_old).filter_map(keeper);
+        let keepers: Vec<Keeper> = keepers.collect();
+        for (copy, news) in std::mem::take(&mut self.copies.news) {
+            let order = match news {
+                CopyNews::Whole => {
+                    copying.note_whole(copy);
+                    None
+                }
+                CopyNews::Failed => copying.note_failed(copy, &self.seen(own, &keepers, now)),
+            };
+            order.into_iter().for_each(|order| self.obey(order));
+        }
+        while let Some(order) = copying.next(&self.seen(own, &keepers, now)) {
+            self.obey(order);
+        }
+        let named = self.seen(own, &keepers, now).record.and_then(|record| record.keeper);
+        self.copies.said.note(copying.state(named), now);
+        self.copies.copying = Some(copying);
+    }
+
+    fn seen<'a>(
+        &'a self,
+        own: (Slot, Incarnation),
+        keepers: &'a [Keeper],
+        now: Micros,
+    ) -> Seen<'a> {
+        let members = self.membership.members();
+        let (record, revision) = (members.log_copy(own.0), members.log_copy_at(own.0));
+        Seen { own, record, revision, keepers, now }
+    }
+
+    fn obey(&mut self, order: Order) {
+        let Self { mailbox, setup, membership, copies, .. } = self;
+        match order {
+            Order::Begin(Keeper { name, shards: to, .. }, copy) => {
+                tracing::info!(node = name, "a copy of this node's log begins at another node");
+                let begun = CopyBegun { to, copy, waiting: copies.said.begin(setup.shards.len()) };
+                tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(Some(begun.clone())));
+            }
+            Order::End => tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(None)),
+            // It is asked again if it does not come to be so.
+            Order::Name(keeper) => drop(membership.keep_log_at(keeper)),
+        }
+    }
+
+    fn open_others(&mut self, now: Micros) {
+        let Self { copies, membership, mailbox, setup, .. } = self;
+        let Some(opening) = &mut copies.opening else { return };
+        match opening.step(membership, now) {
+            Some(Adopted::Begun(shards)) => {
+                tell_all(mailbox, &setup.shards, || NodeNews::Adopt(Some(shards.clone())));
+            }
+            Some(Adopted::Ended) => tell_all(mailbox, &setup.shards, || NodeNews::Adopt(None)),
+            None => {}
+        }
+    }
+
+    /// Of a stand-in: once it knows all that the others have, its sessions go to its keeper.
+    fn offer(&mut self) {
+        let Self { copies, peers, mailbox, setup, gate, .. } = self;
+        let Some(offering) = &mut copies.offering else { return };
+        if gate.is_open()
+            && let Some(keeper) = peers.get(&offering.keeper).filter(|peer| peer.is_here)
+            && offering.begins()
+        {
+            let shards = &keeper.member.shards;
+            tell_all(mailbox, &setup.shards, || NodeNews::Offer(shards.clone()));
+        }
+        if offering.is_over() {
+            gate.stop();
+        }
+    }
+}
+
+/// A node that can have a copy.
+fn keeper(peer: &Peer) -> Option<Keeper> {
+    let Member { slot, name, incarnation, shards, is_stand_in, .. } = &peer.member;
+    let is_known = peer.is_here && !peer.is_back && peer.missed_until.is_none();
+    let can_keep = is_known && !is_stand_in;
+    let seat = (*slot, Incarnation(*incarnation));
+    can_keep.then(|| Keeper { name: name.clone(), seat, shards: shards.clone() })
+}

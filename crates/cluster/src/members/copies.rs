@@ -1,0 +1,151 @@
+//! Who keeps a copy of whose log: only the owner says who its keeper is, and only the keeper opens
+//! the copy, once the owner is no member. Both write one record, as it was seen: one of them wins.
+
+use super::{Members, MembersSink, Purpose};
+use crate::agreement::{Ask, Cas, Revision};
+use crate::records::{CopyState, Incarnation, LogCopy, NamedCopy};
+use crate::slot::Slot;
+use crate::table::Seat;
+use weir_core::Micros;
+
+/// The node is no member, may not act, or is reading or writing something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this node cannot write now; try again")]
+pub struct Busy;
+
+/// Why the copy of a log cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    /// This node may not act, or is reading or writing something else.
+    #[error("this node cannot write now; try again")]
+    Busy,
+    /// The node whose log it is, or another in its slot, is a member.
+    #[error("the node is a member of the cluster")]
+    IsMember,
+    /// This membership of this node has no whole copy.
+    #[error("this node has no copy of that log")]
+    NotKeeper,
+}
+
+impl Members {
+    /// Who keeps a copy of the log of the node at a slot, as far as is known. No event tells that
+    /// it has changed. What stands there of a node of another name that had the slot before is
+    /// none.
+    pub fn log_copy(&self, slot: Slot) -> Option<&LogCopy> {
+        self.view.log_copy(slot)
+    }
+
+    /// Says who keeps a copy of this node's log. It counts once [`Members::log_copy`] of the own
+    /// slot says so; if that does not come to be, it has to be asked for again.
+    ///
+    /// Until a new membership has said something, the record is of the one before, and its keeper
+    /// may open that copy when the new one has ended: whatever the new one does is not in it. So it
+    /// says first that there is nobody, or somebody who has all of it.
+    ///
+    /// # Errors
+    /// Not now.
+    pub fn keep_log_at(
+        &mut self,
+        keeper: Option<(Slot, Incarnation)>,
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) -> Result<(), Busy> {
+        let (slot, owner) = self.writer(now).ok_or(Busy)?;
+        let copy = LogCopy { slot, owner, keeper, state: CopyState::Kept };
+        let name = self.settings.name.clone();
+        let own = (self.view.keys.member(slot), self.view.member_at(slot));
+        self.write_copy(&NamedCopy { name, copy }, vec![own], now, sink);
+        Ok(())
+    }
+
+    /// When what [`Members::log_copy`] says was written. A newer one settles what was asked for
+    /// before it, also where it says the same.
+    pub fn log_copy_at(&self, slot: Slot) -> Revision {
+        self.view.copy_at(slot)
+    }
+
+    /// Says that this node, which is the keeper, opens the copy of the log of a node that is no
+    /// member any more. It counts once [`Members::log_copy`] says [`CopyState::Opened`]; if that
+    /// does not come to be, it has to be asked for again. Where it says so already, nothing is
+    /// asked. From then on that node becomes no member, but for a stand-in, while this one is one.
+    ///
+    /// # Errors
+    /// Not this node, not of that node, or not now.
+    pub fn open_log_of(
+        &mut self,
+        slot: Slot,
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) -> Result<(), NotOpened> {
+        self.pass_on(slot, (CopyState::Kept, CopyState::Opened), now, sink)
+    }
+
+    /// Says that the sessions of a node whose log this one has opened are other nodes' now, all of
+    /// them: what that node has of them is void. As [`Members::open_log_of`].
+    ///
+    /// # Errors
+    /// As those of [`Members::open_log_of`].
+    pub fn close_log_of(
+        &mut self,
+        slot: Slot,
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) -> Result<(), NotOpened> {
+        self.pass_on(slot, (CopyState::Opened, CopyState::Void), now, sink)
+    }
+
+    fn pass_on(
+        &mut self,
+        slot: Slot,
+        (from, to): (CopyState, CopyState),
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) -> Result<(), NotOpened> {
+        let is_keeper = |copy: &&LogCopy| copy.keeper.is_some() && copy.keeper == self.own_seat();
+        let copy = self.log_copy(slot).filter(is_keeper).cloned().ok_or(NotOpened::NotKeeper)?;
+        if copy.state != from {
+            return if copy.state == to { Ok(()) } else { Err(NotOpened::NotKeeper) };
+        }
+        if self.view.member_at(slot) != Revision::NONE {
+            return Err(NotOpened::IsMember);
+        }
+        let (own, _) = self.writer(now).ok_or(NotOpened::Busy)?;
+        let name = self.view.copy_name(slot).ok_or(NotOpened::NotKeeper)?.to_owned();
+        let keys = &self.view.keys;
+        // A keeper that is lost too must not make void what the owner has.
+        let own = (keys.member(own), self.view.member_at(own));
+        let compared = vec![(keys.member(slot), Revision::NONE), own];
+        let copy = LogCopy { state: to, ..copy };
+        self.write_copy(&NamedCopy { name, copy }, compared, now, sink);
+        Ok(())
+    }
+
+    /// Whether the sessions of the node at a slot are served by another just now.
+    pub(super) fn is_served(&self, slot: Slot) -> bool {
+        let opened = self.log_copy(slot).filter(|copy| copy.state == CopyState::Opened);
+        let keeper = opened.and_then(|copy| copy.keeper);
+        self.view.nodes().any(|node| Some((node.slot(), node.incarnation)) == keeper)
+    }
+
+    /// This node, while it may write as a member.
+    fn writer(&self, now: Micros) -> Option<Seat> {
+        let may_act = self.acts_until().is_some_and(|until| now < until);
+        self.own_seat().filter(|_| may_act && self.may_write())
+    }
+
+    /// Writes the record if it is as it was seen, and so is what is `compared`.
+    fn write_copy(
+        &mut self,
+        named: &NamedCopy,
+        mut compared: Vec<(String, Revision)>,
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) {
+        let slot = named.copy.slot;
+        let key = self.view.keys.copy(slot);
+        compared.push((key.clone(), self.view.copy_at(slot)));
+        let cas = Cas { key, value: Some(named.to_bytes()), lease: None, compared };
+        self.ask(Purpose::Write, Ask::Cas(cas), now, sink);
+        self.settle(now, sink);
+    }
+}

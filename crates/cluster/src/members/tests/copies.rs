@@ -1,0 +1,230 @@
+//! Who keeps a copy of whose log.
+
+use super::*;
+use crate::records::{CopyState, LogCopy, NamedCopy};
+
+/// Two nodes, of which the second has said that the first keeps a copy of its log.
+fn desk_with_copy() -> (Desk, LogCopy) {
+    let mut desk = Desk::new(&["a", "b"]);
+    desk.until(seconds(10));
+    let [keeper, owner] = [0, 1].map(|at| desk.nodes[at].own_seat().unwrap());
+    assert_eq!(keep(&mut desk, 1, Some(keeper)), Ok(()));
+    let (slot, owner) = owner;
+    (desk, LogCopy { slot, owner, keeper: Some(keeper), state: CopyState::Kept })
+}
+
+fn keep(desk: &mut Desk, at: usize, keeper: Option<Seat>) -> Result<(), Busy> {
+    let kept = desk.with(at, |members, now, sink| members.keep_log_at(keeper, now, sink));
+    desk.exchange();
+    kept
+}
+
+fn open(desk: &mut Desk, at: usize, slot: u8) -> Result<(), NotOpened> {
+    let opened = desk.with(at, |members, now, sink| members.open_log_of(Slot(slot), now, sink));
+    desk.exchange();
+    opened
+}
+
+fn close(desk: &mut Desk, at: usize, slot: u8) -> Result<(), NotOpened> {
+    let closed = desk.with(at, |members, now, sink| members.close_log_of(Slot(slot), now, sink));
+    desk.exchange();
+    closed
+}
+
+/// When it was written last.
+fn copy_at(desk: &Desk) -> Option<Revision> {
+    let mut records = desk.store.records();
+    records.find(|record| record.key == "weir/c/copies/1").map(|record| record.revision)
+}
+
+#[test]
+fn who_keeps_a_log_is_said_by_its_owner_and_seen_by_all() {
+    let (mut desk, copy) = desk_with_copy();
+    let late = desk.add("c");
+    desk.until(seconds(11));
+    for at in [0, 1, late] {
+        assert_eq!(desk.nodes[at].log_copy(Slot(1)), Some(&copy));
+    }
+    assert_eq!(desk.nodes[0].log_copy(Slot(0)), None);
+    assert_eq!(desk.nodes[0].log_copy(Slot(SLOTS)), None);
+    // What it says already is written again: nothing that was asked for before is written then.
+    let written = desk.nodes[1].log_copy_at(Slot(1));
+    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert!(desk.nodes[1].log_copy_at(Slot(1)) > written);
+    for keeper in [None, desk.nodes[late].own_seat()] {
+        assert_eq!(keep(&mut desk, 1, keeper), Ok(()));
+        assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&LogCopy { keeper, ..copy.clone() }));
+    }
+    // One thing at a time.
+    let ask = |members: &mut Members, now, sink: &mut Collected| {
+        [None, copy.keeper].map(|keeper| members.keep_log_at(keeper, now, sink))
+    };
+    assert_eq!(desk.with(1, ask), [Ok(()), Err(Busy)]);
+    desk.exchange();
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().keeper, None);
+}
+
+#[test]
+fn a_keeper_opens_a_copy_once_its_owner_is_no_member() {
+    let (mut desk, copy) = desk_with_copy();
+    let late = desk.add("c");
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::IsMember));
+    desk.cut(1);
+    desk.until(seconds(15));
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::IsMember), "its lease may last");
+    desk.until(seconds(17));
+    for (at, slot) in [(late, 1), (0, 0), (0, 2), (0, SLOTS)] {
+        assert_eq!(open(&mut desk, at, slot), Err(NotOpened::NotKeeper), "{at} {slot}");
+    }
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().state, CopyState::Kept);
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    let opened = LogCopy { state: CopyState::Opened, ..copy };
+    for at in [0, late] {
+        assert_eq!(desk.nodes[at].log_copy(Slot(1)), Some(&opened));
+    }
+    let written = copy_at(&desk);
+    assert_eq!((open(&mut desk, 0, 1), copy_at(&desk)), (Ok(()), written));
+    // The owner is no member before its sessions are others', and sees that as soon as it is.
+    desk.cut.clear();
+    desk.until(seconds(25));
+    assert_eq!(desk.nodes[1].own_seat(), None);
+    let is_served = |event: &Event| matches!(event, Event::Notice(Notice::IsServed));
+    assert_eq!(desk.take(1).iter().filter(|&event| is_served(event)).count(), 1);
+    assert_eq!(close(&mut desk, late, 1), Err(NotOpened::NotKeeper));
+    assert_eq!((close(&mut desk, 0, 1), close(&mut desk, 0, 1)), (Ok(()), Ok(())));
+    desk.until(seconds(30));
+    let (_, owner) = desk.nodes[1].own_seat().unwrap();
+    let void = LogCopy { state: CopyState::Void, ..opened };
+    assert_eq!(desk.nodes[1].log_copy(Slot(1)), Some(&void));
+    assert_eq!(keep(&mut desk, 1, None), Ok(()));
+    let none = LogCopy { slot: Slot(1), owner, keeper: None, state: CopyState::Kept };
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&none));
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::NotKeeper));
+}
+
+#[test]
+fn an_owner_whose_keeper_is_lost_too_is_back_with_what_it_has() {
+    let (mut desk, _) = desk_with_copy();
+    desk.cut(1);
+    desk.until(seconds(18));
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    desk.cut.clear();
+    desk.until(seconds(22));
+    assert_eq!(desk.nodes[1].own_seat(), None);
+    desk.cut(0);
+    desk.until(seconds(32));
+    assert!(desk.nodes[1].own_seat().is_some());
+    assert_eq!(desk.nodes[1].log_copy(Slot(1)).unwrap().state, CopyState::Opened);
+}
+
+#[test]
+fn an_owner_that_is_back_first_wins() {
+    let keys = [("weir/c/members/1", 1), ("weir/c/copies/1", 1), ("weir/c/members/0", 0)];
+    for (other, slot) in keys {
+        let (mut desk, copy) = desk_with_copy();
+        let mut back = desk.nodes[slot].seat().unwrap().clone();
+        back.incarnation = Incarnation(7);
+        let named = NamedCopy { name: "b".into(), copy: LogCopy { keeper: None, ..copy.clone() } };
+        let value = if other.contains("copies") { named.to_bytes() } else { back.to_bytes() };
+        desk.cut(1);
+        desk.until(seconds(18));
+        let differed = desk.nodes[0].counts().differed;
+        // It is back, has another keeper, or the keeper is no member itself.
+        desk.meddler = Some(("weir/c/copies/1", other, value));
+        assert_eq!(open(&mut desk, 0, 1), Ok(()));
+        assert!(desk.meddler.is_none());
+        assert_eq!(desk.nodes[0].counts().differed, differed + 1, "{other}");
+        desk.until(seconds(19));
+        assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().state, CopyState::Kept, "{other}");
+        let refused = open(&mut desk, 0, 1).unwrap_err();
+        let is_back = other == "weir/c/members/1";
+        assert_eq!(refused, if is_back { NotOpened::IsMember } else { NotOpened::NotKeeper });
+    }
+}
+
+#[test]
+fn without_a_seat_nobody_names_a_keeper() {
+    let (mut desk, copy) = desk_with_copy();
+    let written = copy_at(&desk);
+    // It does not know yet that it is no member any more.
+    let mut other = desk.nodes[1].seat().unwrap().clone();
+    other.incarnation = Incarnation(7);
+    desk.meddler = Some(("weir/c/copies/1", "weir/c/members/1", other.to_bytes()));
+    assert_eq!(keep(&mut desk, 1, None), Ok(()));
+    assert_eq!((desk.nodes[1].counts().differed, copy_at(&desk)), (1, written));
+    desk.until(seconds(11));
+    assert!(desk.nodes[1].seat().is_none());
+    assert_eq!(keep(&mut desk, 1, None), Err(Busy));
+
+    let (mut desk, _) = desk_with_copy();
+    desk.cut(1);
+    // Its fence has come, and nobody has told it.
+    desk.now = seconds(15);
+    assert_eq!(keep(&mut desk, 1, None), Err(Busy));
+    desk.until(seconds(17));
+    assert_eq!((keep(&mut desk, 1, None), copy_at(&desk)), (Err(Busy), written));
+    // Nor does a keeper open anything while it is fenced.
+    desk.cut(0);
+    desk.now = seconds(30);
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::Busy));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&copy));
+}
+
+#[test]
+fn a_garbled_copy_is_none_until_its_owner_writes_another() {
+    let (mut desk, copy) = desk_with_copy();
+    drop((desk.take(0), desk.take(1)));
+    let key = "weir/c/copies/1".to_owned();
+    desk.write(&key, Some(b"\x00garbled"));
+    for at in [0, 1] {
+        assert_eq!(desk.take(at), [Event::Notice(Notice::Garbled { key: key.clone() })]);
+        assert_eq!(desk.nodes[at].log_copy(Slot(1)), None);
+    }
+    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&copy));
+    desk.write(&key, None);
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), None);
+    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&copy));
+}
+
+#[test]
+fn a_copy_of_a_node_that_had_the_slot_before_is_none() {
+    let (mut desk, _) = desk_with_copy();
+    desk.with(1, Members::leave);
+    desk.exchange();
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().state, CopyState::Opened);
+    desk.with(0, |members, now, sink| members.forget("b", now, sink)).unwrap();
+    desk.exchange();
+    let other = desk.add("other");
+    desk.until(seconds(12));
+    assert_eq!(desk.place(other).slot, Slot(1));
+    for at in [0, other] {
+        assert_eq!(desk.nodes[at].log_copy(Slot(1)), None);
+    }
+    let keeper = desk.nodes[0].own_seat();
+    assert_eq!(keep(&mut desk, other, keeper), Ok(()));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().owner, desk.nodes[other].incarnation);
+    // Without a member, it is whose the place is.
+    desk.with(other, Members::leave);
+    desk.exchange();
+    assert!(desk.nodes[0].log_copy(Slot(1)).is_some());
+    let mut places = desk.nodes[0].places().cloned().collect::<Vec<_>>();
+    places.last_mut().unwrap().name = "third".into();
+    let places = places.into_iter().fold(Places::default(), |all, place| all.with(place));
+    desk.write("weir/c/places", Some(&places.to_bytes()));
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)), None);
+}
+
+#[test]
+fn a_stand_in_says_that_it_is_one() {
+    let mut desk = Desk::new(&["a"]);
+    let settings = MembersSettings { is_stand_in: true, ..settings("b") };
+    desk.nodes.push(Members::new(settings, 1).unwrap());
+    desk.events.push(Vec::new());
+    desk.with(1, Members::handle_timeout);
+    desk.exchange();
+    let are: Vec<bool> = desk.nodes[0].nodes().map(|node| node.is_stand_in).collect();
+    assert_eq!(are, [false, true]);
+}

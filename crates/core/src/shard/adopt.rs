@@ -1,0 +1,84 @@
+//! Sessions of a node that is here for no client come to this one.
+//!
+//! They are claimed as if their clients had come, and handed over as always; but they stay absent,
+//! their time goes on, and their wills come along: no client has come.
+
+use super::Shard;
+use crate::answers::Reply;
+use crate::claims::{Adopted, Asking};
+use crate::keys::{Claim, Micros, SessionKey, ShardId};
+use crate::mail::{Mail, SessionMail};
+use crate::session::Absence;
+use crate::sink::Sink;
+use crate::timers::Timer;
+use std::ops::Range;
+
+impl Shard {
+    /// From now on this shard takes over each session that the shards of another node say they
+    /// have, if it has none of that client; or none any more. Comes before that node is here.
+    pub fn adopt_from(&mut self, node: Option<Range<u16>>) {
+        self.claims.adopts_from = node;
+    }
+
+    /// A shard has a session of a client that has none here: it is claimed if it is to be.
+    pub(super) fn adopt(
+        &mut self,
+        from: ShardId,
+        client_id: &str,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let adopts = self.claims.adopts_from.as_ref();
+        if adopts.is_none_or(|node| !node.contains(&from.0))
+            || self.claims.asking.contains_key(client_id)
+            || self.is_moving(client_id)
+        {
+            return;
+        }
+        let claim = self.claims.next(self.place.id, now);
+        self.answers.begin();
+        let (client_id, number) = (Box::from(client_id), self.answers.mailed(from));
+        let (is_clean, to_claim) = (false, Box::clone(&client_id));
+        let mail = SessionMail::Claim { client_id: to_claim, claim, is_clean, number };
+        sink.mail(from, Mail::Session(mail));
+        // As of a client that has left before it was let in: whoever claims the session waits.
+        let (admitted, newer, is_outbid, tries) = (None, None, false, 0);
+        let asking =
+            Asking { client_id: client_id.clone(), claim, admitted, newer, is_outbid, tries };
+        let ticket = self.answers.insert(None, Reply::Claim(Box::new(asking)), 0, now);
+        self.claims.asking.insert(client_id, ticket);
+    }
+
+    /// How long a session stays absent that comes by this claim, if no client has come for it.
+    pub(super) fn adopted(
+        &mut self,
+        client_id: &str,
+        claim: Claim,
+        absence: Option<Box<Absence>>,
+    ) -> Option<Adopted> {
+        let own = self.asking(client_id)?;
+        (own.claim == claim && own.admitted.is_none()).then_some(Adopted(absence?))
+    }
+
+    /// It is absent as it was where it comes from.
+    pub(super) fn stay_absent(
+        &mut self,
+        key: SessionKey,
+        Adopted(absence): Adopted,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let timers =
+            [(absence.will_at, Timer::Will(key)), (absence.expires_at, Timer::Expiry(key))];
+        for (at, timer) in timers {
+            at.into_iter().for_each(|at| self.timers.set(at, timer));
+        }
+        let has_will = absence.will.is_some();
+        if has_will || absence.expires_at.is_some() {
+            self.clients[key].cold().absence = Some(absence);
+        }
+        if has_will {
+            self.tell_will(key, None, now, sink);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A node that is lost, and in whose place another begins from what its log says: nothing is lost
+//! that somebody waits for.
+//!
+//! The other one is the node itself after a restart, or stands in for it where a copy of its log
+//! is. What had no receipt goes there once more, and is taken once, since the log says how far each
+//! sender's letters were handled. Until the new one has told what it wants, it gets all.
+
+use super::Shard;
+use super::nodes::LETTER_STEPS;
+use crate::keys::{Lsn, Micros, ShardId};
+use crate::mail::Mail;
+use crate::record::Record;
+use crate::sink::Sink;
+use crate::unreceived::Sent;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Shard {
+    /// The log of each shard is copied to another node, and with it what is recorded of others'
+    /// letters: they are kept here until their receivers have them, and taken once there.
+    pub fn set_copied(&mut self, is_copied: bool) {
+        self.unreceived.is_copied = is_copied;
+    }
+
+    /// A node is lost, and others of the same identifiers are here, which have what its log says.
+    /// As [`Shard::node_lost`] and [`Shard::node_joined`], but who waits for its receipts of
+    /// messages waits for theirs, and who waits to be let in waits for what they say.
+    pub fn node_replaced(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        if !self.place.remove_node(&node) {
+            self.filters.unlisted.extend(node.clone().map(ShardId));
+            return self.node_joined(node, now, sink);
+        }
+        self.filters.doubt(&node);
+        self.forget_of(&node, now, sink);
+        let Some(visit) = self.place.add_node(node.clone()) else { return };
+        self.begin_list(&node, sink);
+        let shards = || node.clone().map(ShardId);
+        let last: Vec<u64> = shards().map(|shard| self.answers.receipts.last(shard)).collect();
+        // In the order of their numbers: a receipt is for all letters before its own.
+        shards().for_each(|shard| self.mail_again(shard, sink));
+        self.claim_of(&node, sink);
+        for (shard, last) in shards().zip(last) {
+            let Self { answers, unreceived, .. } = self;
+            let stays = |number| number > last || unreceived.has(shard, number);
+            for ticket in answers.receipts.forget_but(shard, stays) {
+                self.met(ticket, now, sink);
+            }
+            self.on_kept(shard, Lsn(u64::MAX), sink);
+            self.outbox.forget(shard);
+        }
+        self.list_all(node, visit, now, sink);
+        self.answer_queries(now, sink);
+        self.settle(now, sink);
+    }
+
+    /// Whether what a shard of another node mails was handled here, or in its place, before.
+    #[cold]
+    pub(super) fn is_marked(&self, from: ShardId, number: Option<u64>) -> bool {
+        let Some(number) = number.filter(|_| !self.place.node.contains(&from.0)) else {
+            return false;
+        };
+        self.outbox.marked(from).is_some_and(|Lsn(marked)| number <= marked)
+    }
+
+    /// Its sender waits for a letter that was handled before: until all of that outlives a crash.
+    #[cold]
+    pub(super) fn answer_again(&mut self, from: ShardId, number: Option<u64>, now: Micros) {
+        self.log.rely_on_all();
+        number.into_iter().for_each(|number| self.answer_letter(from, number, now));
+    }
+
+    /// A letter with a message was handled.
+    #[inline]
+    pub(super) fn note_handled(&mut self, from: ShardId, number: u64, sink: &mut impl Sink) {
+        if self.unreceived.is_copied {
+            self.mark_letter(from, number, sink);
+        }
+    }
+
+    /// If it is of another node's shard: what it recorded, and that it did, are in one commit.
+    #[cold]
+    fn mark_letter(&mut self, from: ShardId, number: u64, sink: &mut impl Sink) {
+        if self.log.logged().is_some() && !self.place.node.contains(&from.0) {
+            let number = Lsn(number);
+            self.log.append(&Record::Marked { from, number }, sink);
+            self.outbox.mark_letter(from, number);
+        }
+    }
+
+    /// Takes up how far the letters of a shard of another node were handled, as
+    /// [`crate::Rebuild::marks`] has it. Comes between [`Shard::begin_base`] and
+    /// [`Shard::end_base`].
+    pub fn restored_mark(&mut self, from: ShardId, number: Lsn, sink: &mut impl Sink) {
+        self.outbox.mark_letter(from, number);
+        if self.log.is_on() {
+            self.log.append(&Record::Marked { from, number }, sink);
+        }
+    }
+
+    /// Messages that it has not said to have.
+    fn mail_again(&mut self, to: ShardId, sink: &mut impl Sink) {
+        let all = self.unreceived.take(to);
+        for Sent { number, message, to_subscribers, picks } in &all {
+            self.slices.add(LETTER_STEPS);
+            let (message, to_subscribers) = (Arc::clone(message), *to_subscribers);
+            let (picks, number, mailed) = (picks.clone(), Some(*number), None);
+            sink.mail(to, Mail::Publish { message, to_subscribers, picks, number, mailed });
+        }
+        self.unreceived.put_back(to, all);
+    }
+}

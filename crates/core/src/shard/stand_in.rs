@@ -1,0 +1,61 @@
+//! What a node does for another that is lost, whose sessions it serves from the copy of its log.
+//!
+//! A stand-in has the lost node's shards, restored from the copy, and no clients. It lists no
+//! sessions: they are where they are claimed. Once it knows all that the other nodes have, it
+//! offers its sessions to the node that has the copy, which claims them.
+
+use super::Shard;
+use crate::keys::{Micros, SessionKey};
+use crate::sink::Sink;
+use std::ops::Range;
+
+impl Shard {
+    /// Makes it a shard of a stand-in. Comes before the first input.
+    pub fn stand_in(&mut self) {
+        self.claims.is_stand_in = true;
+    }
+
+    /// Its node is a member again, as another one: what it numbers from now on is behind `number`,
+    /// which is higher than all that a stand-in of it can have given meanwhile. As in
+    /// [`Shard::set_clustered`].
+    pub fn go_on_from(&mut self, number: u64) {
+        self.answers.receipts.go_on_from(number);
+    }
+
+    /// Sessions that there are.
+    pub fn kept_sessions(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Tells these shards of another node of all sessions that are here, for them to claim. A
+    /// stand-in does it, so that no client waits for the end of that.
+    pub fn offer_sessions(&mut self, to: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        for key in self.all_sessions() {
+            self.tell_of_session(key, &to, sink);
+        }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+    }
+
+    /// Drops all sessions, since another node has them. Nobody is connected: the node was no member
+    /// of its cluster, so that no client waits for the end of that.
+    pub fn void_sessions(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        for key in self.all_sessions() {
+            if self.clients.get(key).is_some() {
+                self.drop_stale(key, now, sink);
+            }
+        }
+        self.settle(now, sink);
+        self.come_to_rest(now, sink);
+    }
+
+    fn all_sessions(&self) -> Vec<SessionKey> {
+        let (mut keys, mut place) = (Vec::new(), 0);
+        while place < self.clients.end() {
+            keys.extend(self.clients.step(&mut place));
+        }
+        keys
+    }
+}
