@@ -337,6 +337,10 @@ impl Shard {
                 Ok(page) => coming.queue.extend(page.0),
                 Err(_) => self.stats.letters_unfit += 1,
             },
+            // It is over there: nothing of it is to come, and a group may choose it here no longer.
+            (SessionPart::End, Some(coming)) if coming.state.is_empty() => {
+                self.take_over(way, now, sink);
+            }
             (SessionPart::End, Some(coming)) => {
                 coming.is_whole = true;
                 self.take_over_if_all_is_there(way, now, sink);

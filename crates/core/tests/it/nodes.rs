@@ -2,7 +2,7 @@
 //! lost meanwhile.
 
 use crate::net::{Ask, Net, Peer, SEED, message};
-use weir_core::{Settings, Shard, ShardId, Wall};
+use weir_core::{Limits, Settings, Shard, ShardId, Wall, WhenAbsent};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -207,6 +207,35 @@ fn a_node_that_meets_who_has_a_session_last_does_not_hold_it_up() {
     net.meet(2, 0);
     settle(&mut net);
     assert!(net.read(back).concat().starts_with("CONNACK Success present"));
+}
+
+#[test]
+fn a_session_that_was_over_while_it_moved_is_chosen_by_no_group_where_it_went() {
+    let (mut net, _) = absent(false);
+    let member = join_at(&mut net, 2, "m", kept());
+    net.subscribe(member, "$share/g/s", Q1);
+    settle(&mut net);
+    net.cut(member);
+    let publisher = join_at(&mut net, 0, "p0", Ask::default());
+    let queue_full_absent = WhenAbsent::EndSession;
+    let limits = Limits { queue_messages_max: 2, queue_full_absent, ..Limits::default() };
+    net.shards[0].set_limits(&limits);
+    come_to(&mut net, 1, "c", kept());
+    let carry = |net: &mut Net, from, to| while net.deliver_between(from, to) {};
+    carry(&mut net, 1, 0);
+    carry(&mut net, 0, 1);
+    // One more than its queue takes where it still is.
+    publish_at(&mut net, publisher, 3);
+    assert_eq!(net.shards[0].stats().queue_overflows, 1);
+    carry(&mut net, 0, 1);
+    carry(&mut net, 1, 0);
+    // Node 2 has not said yet for which of the two places it routes.
+    (4..10).for_each(|id| net.publish(publisher, "s", Q1, id, &id.to_string()));
+    carry(&mut net, 0, 1);
+    settle(&mut net);
+    let back = come_to(&mut net, 2, "m", kept());
+    settle(&mut net);
+    assert_eq!(payloads(&net.read(back)), ["4", "5", "6", "7", "8", "9"]);
 }
 
 #[test]
