@@ -4,9 +4,12 @@ mod membership;
 
 pub use membership::NoPlace;
 pub(crate) use membership::{Membership, Seated};
+
+use crate::handover::HandoverTimes;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weir_carrier::tcp::Tls;
 use weir_cluster::{Members, MembersSettings, Times};
 use weir_core::Mail;
@@ -45,6 +48,10 @@ pub struct ClusterConfig {
     /// reaches `listen` can say that they are a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ClusterTls>,
+    /// Seconds that this node, when it is stopped, waits for the next of its clients to come to
+    /// another node, which gets the session then, by default 10; three times as many in all. With
+    /// 0 it does not wait, and a second signal ends that.
+    pub handover_s: u32,
     /// PEM file of the authorities of etcd's certificates, for addresses that begin with
     /// `https://`; by default those of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +97,7 @@ impl Default for ClusterConfig {
             replicas: 1,
             stand_in: None,
             tls: None,
+            handover_s: 10,
             etcd_ca_file: None,
             etcd_user: None,
             etcd_password_file: None,
@@ -132,6 +140,12 @@ impl ClusterConfig {
     /// Whether another node has a copy of the log of this one.
     pub(crate) fn is_copied(&self) -> bool {
         !self.is_off() && self.replicas > 1
+    }
+
+    /// How long this node waits at its end, if it does.
+    pub(crate) fn handover(&self) -> Option<HandoverTimes> {
+        let is_to = !self.is_off() && self.handover_s > 0;
+        is_to.then(|| HandoverTimes { next: Duration::from_secs(self.handover_s.into()) })
     }
 
     /// How etcd is reached.

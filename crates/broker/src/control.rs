@@ -18,6 +18,7 @@ use crate::trace::{self, Taken, TraceCounts};
 pub use config::{ControlConfig, OtlpConfig, TokenConfig};
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use weir_bridge::{BridgeState, BridgeWatch};
 use weir_control::{
@@ -148,7 +149,11 @@ impl Port for Shards {
             return Some("not ready: waiting for what other nodes have, or for bridges");
         }
         let is_fenced = self.cluster.as_ref().is_some_and(ClusterWatch::is_fenced);
-        is_fenced.then_some("not ready: this node has lost its cluster; look whether etcd answers")
+        if is_fenced {
+            return Some("not ready: this node has lost its cluster; look whether etcd answers");
+        }
+        let is_stopped = self.cluster.is_some() && self.asked.stop.load(Ordering::Acquire);
+        is_stopped.then_some("not ready: this node is being stopped")
     }
 
     fn check_trace(&self, of: &TraceOf) -> Result<(), String> {

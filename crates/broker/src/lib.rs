@@ -15,6 +15,7 @@ mod control;
 mod copies;
 mod doorman;
 mod drops;
+mod handover;
 mod host;
 mod journal;
 mod keeper;

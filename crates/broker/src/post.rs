@@ -307,7 +307,8 @@ fn push(
 ) -> bool {
     let mut all = peers.values_mut();
     let Some(peer) = all.find(|peer| peer.member.shards.contains(&to.0)) else { return false };
-    if !peer.is_for_it(from, mail) {
+    let is_known = u16::from(mail.version()) <= peer.member.letters;
+    if !is_known || !peer.is_for_it(from, mail) {
         return true;
     }
     if peer.link.push(from, to, mail, wall) == Pushed::TooLong {

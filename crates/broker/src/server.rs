@@ -343,7 +343,8 @@ impl Server {
             let (waker, asked) = (wakers[usize::from(own)].clone(), Arc::clone(asked));
             let shell = Shell::new(shard, guard, mailbox, control);
             let of = (waker, config.io.into());
-            workers.push(Worker::new(shell, shared?, of, (asked, reloads), Patience::of(config)));
+            let times = (Patience::of(config), config.cluster.handover());
+            workers.push(Worker::new(shell, shared?, of, (asked, reloads), times));
         }
         self.post_to_be = post;
         Ok((workers, letters, (way, mesh), disks))

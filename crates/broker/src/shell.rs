@@ -179,6 +179,17 @@ impl Shell {
         shard.stop(output.now(), &mut output);
     }
 
+    /// The node is to stop, and sessions are to go to other nodes.
+    pub(crate) fn close(&mut self, io: &mut Io) {
+        let (shard, mut output) = self.parts(io);
+        shard.close(output.now(), &mut output);
+    }
+
+    /// How many shards this node has.
+    pub(crate) fn shards(&self) -> u32 {
+        self.guard.node.shards.into()
+    }
+
     /// The shard, and its sink for one call.
     fn parts<'a>(&'a mut self, io: &'a mut Io) -> (&'a mut Shard, Output<'a>) {
         let Self { shard, guard, mailbox, resumed, .. } = self;

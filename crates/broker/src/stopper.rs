@@ -1,5 +1,6 @@
 //! What other threads, and signals, ask of a running broker.
 
+use crate::handover::Handover;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use weir_bridge::{BridgeState, BridgeWatch};
@@ -16,6 +17,8 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) stop: AtomicBool,
+    /// What is still done then, in a cluster.
+    pub(crate) handover: Handover,
     /// So many wait for something before anybody is let in.
     shut: AtomicU32,
     /// A shard has ended by itself: the others give their clients less time.
@@ -62,6 +65,11 @@ impl Asked {
         }
     }
 
+    /// Whether shards turn as ever.
+    pub(crate) fn is_turning(&self) -> bool {
+        !self.stop.load(Ordering::Acquire) || !self.handover.is_over()
+    }
+
     /// A shard turns. `said` is its own: which question it has answered last.
     pub(crate) fn say_turned(&self, said: &mut u64) {
         let turns = self.turns.load(Ordering::Acquire);
@@ -86,6 +94,12 @@ impl Stopper {
     /// As [`Stopper::stop`], because a shard has ended.
     pub(crate) fn stop_broken(&self) {
         self.asked.is_broken.store(true, Ordering::Release);
+        self.stop_at_once();
+    }
+
+    /// As [`Stopper::stop`]; in a cluster, sessions stay here that other nodes have not got by now.
+    pub fn stop_at_once(&self) {
+        self.asked.handover.end();
         self.stop();
     }
 
@@ -94,8 +108,9 @@ impl Stopper {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Stops at SIGTERM and SIGINT; writes the counters to the log at SIGUSR1 and, after
-    /// `hung_up`, which may begin the log's file anew and have files read again, at SIGHUP.
+    /// Stops at SIGTERM and SIGINT, at once at the second; writes the counters to the log at
+    /// SIGUSR1 and, after `hung_up`, which may begin the log's file anew and have files read again,
+    /// at SIGHUP.
     ///
     /// # Errors
     /// What the system says of installing the handlers.
@@ -105,7 +120,8 @@ impl Stopper {
         let mut signals = signal_hook::iterator::Signals::new(obeyed)?;
         let stopper = self.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for signal in signals.forever() {
+            let mut signals = signals.forever();
+            for signal in &mut signals {
                 if signal == SIGHUP {
                     hung_up();
                     tracing::info!(
@@ -120,9 +136,22 @@ impl Stopper {
                     continue;
                 }
                 tracing::info!(signal, "stopping");
-                return stopper.stop();
+                stopper.stop();
+                break;
             }
+            stopper.obey_second_signal(signals);
         })?;
         Ok(())
+    }
+
+    /// While sessions are handed over.
+    fn obey_second_signal(&self, signals: impl Iterator<Item = i32>) {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        for signal in signals.filter(|signal| matches!(*signal, SIGINT | SIGTERM)) {
+            if !self.asked.handover.is_over() {
+                tracing::info!(signal, "stopping at once");
+                self.stop_at_once();
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A thread of the broker: one shard on one reactor, from start to stop.
 
+use crate::handover::HandoverTimes;
 use crate::listener::Listener;
 use crate::patience::Patience;
 use crate::reload::ForShard;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use weir_core::ShardId;
+use weir_core::{Awaited, ShardId};
 use weir_reactor::{Backend, Reactor, Waker};
 
 /// How long connections get to take their last bytes when the broker stops.
@@ -26,6 +27,9 @@ const WRITE_OUT_MAX: Duration = Duration::from_secs(30);
 
 /// How long a turn waits while letters wait for a place in a ring.
 const POST_AGAIN: Duration = Duration::from_millis(1);
+
+/// How often a shard that can end looks whether all others can.
+const AGREE_AGAIN: Duration = Duration::from_millis(10);
 
 /// Why a thread cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +49,10 @@ pub(crate) struct Worker {
     asked: Arc<Asked>,
     reloads: Receiver<ForShard>,
     patience: Patience,
+    /// How long it waits at its end, if it does.
+    handover: Option<HandoverTimes>,
+    /// Which question of the watchdog's it has answered last.
+    turns: u64,
 }
 
 impl Worker {
@@ -53,9 +61,9 @@ impl Worker {
         listeners: Vec<Listener>,
         (waker, io): (Waker, Backend),
         (asked, reloads): (Arc<Asked>, Receiver<ForShard>),
-        patience: Patience,
+        (patience, handover): (Patience, Option<HandoverTimes>),
     ) -> Self {
-        Self { shell, listeners, waker, io, asked, reloads, patience }
+        Self { shell, listeners, waker, io, asked, reloads, patience, handover, turns: 0 }
     }
 
     pub(crate) fn own(&self) -> ShardId {
@@ -68,9 +76,9 @@ impl Worker {
         self.patience.apply(reactor.io());
         self.shell.begin(reactor.io());
         self.asked.listening.fetch_add(1, Ordering::AcqRel);
-        let (mut counters, mut turns) = (0, 0);
+        let mut counters = 0;
         while !self.asked.stop.load(Ordering::Acquire) {
-            self.asked.say_turned(&mut turns);
+            self.asked.say_turned(&mut self.turns);
             if !self.listeners.is_empty() && self.asked.is_open() {
                 self.listen(&mut reactor)?;
             }
@@ -83,14 +91,16 @@ impl Worker {
                 self.take_up(reload, &mut reactor);
             }
             let timeout = self.timeout();
-            reactor.turn(timeout, &mut self.shell)?;
-            self.shell.turned(reactor.io());
-            if let Some(error) = self.shell.take_failure() {
-                // Nothing that waits for the disk may leave.
-                return Err(Ended::Disk(error));
-            }
+            self.turn(timeout, &mut reactor)?;
         }
         self.finish(reactor)
+    }
+
+    fn turn(&mut self, timeout: Option<Duration>, reactor: &mut Reactor) -> Result<(), Ended> {
+        reactor.turn(timeout, &mut self.shell)?;
+        self.shell.turned(reactor.io());
+        // Nothing that waits for the disk may leave.
+        self.shell.take_failure().map_or(Ok(()), |error| Err(Ended::Disk(error)))
     }
 
     fn listen(&mut self, reactor: &mut Reactor) -> Result<(), Ended> {
@@ -164,6 +174,42 @@ impl Worker {
         Ok(())
     }
 
+    /// Stays until clients have come to other nodes, and their sessions have gone after them.
+    fn hand_over(&mut self, times: HandoverTimes, reactor: &mut Reactor) -> Result<(), Ended> {
+        self.shell.close(reactor.io());
+        let (own, before) = (self.own().0, self.shell.shard.stats().sessions_given);
+        if own == 0 {
+            let (next, all) = (times.next, times.all());
+            tracing::info!(?next, ?all, "waiting for clients to come to other nodes");
+        }
+        let (mut is_ready, until) = (false, Instant::now() + times.all());
+        let shards = self.shell.shards();
+        while !self.asked.handover.say(&mut is_ready, self.can_end(times), shards) {
+            if Instant::now() >= until {
+                self.asked.handover.end();
+            }
+            self.asked.say_turned(&mut self.turns);
+            let timeout = self.timeout().map_or(AGREE_AGAIN, |timeout| timeout.min(AGREE_AGAIN));
+            self.turn(Some(timeout), reactor)?;
+        }
+        let stats = self.shell.shard.stats();
+        let (given, left) = (stats.sessions_given - before, stats.sessions);
+        tracing::info!(shard = own, given, left, "sessions have gone after their clients");
+        Ok(())
+    }
+
+    /// Whether nothing of this shard is waited for.
+    fn can_end(&self, times: HandoverTimes) -> bool {
+        match self.shell.shard.awaited() {
+            Awaited::Nothing => true,
+            Awaited::Move => false,
+            Awaited::Claim(last) => {
+                let waited_us = weir_reactor::now_us().saturating_sub(last.0);
+                Duration::from_micros(waited_us) >= times.next
+            }
+        }
+    }
+
     /// Tells every client and waits a little for the last bytes to leave.
     fn finish(mut self, mut reactor: Reactor) -> Result<(), Ended> {
         reactor.stop_listening();
@@ -173,6 +219,11 @@ impl Worker {
             self.greet_the_last(&mut reactor)?;
         }
         self.shell.stop(reactor.io());
+        if let Some(times) = self.handover.filter(|_| !self.asked.handover.is_over()) {
+            self.hand_over(times, &mut reactor)?;
+            // Who was on the way from another shard.
+            self.shell.stop(reactor.io());
+        }
         let deadline = Instant::now() + if is_broken { STOP_BROKEN_MAX } else { STOP_MAX };
         while reactor.io().connections() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

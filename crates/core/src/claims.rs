@@ -48,6 +48,12 @@ pub(crate) struct Claims {
     pub(crate) adopts_from: Option<Range<u16>>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
+    /// This node is stopped.
+    pub(crate) is_closing: bool,
+    /// The first shard of each other node that is.
+    pub(crate) closing: ShardSet,
+    /// When something was last claimed that was here.
+    pub(crate) claimed_at: Micros,
 }
 
 /// A client that waits to be let in.
@@ -172,6 +178,12 @@ impl Claims {
     #[inline]
     pub(crate) fn is_any_moving(&self) -> bool {
         !self.moving.is_empty()
+    }
+
+    /// Whether any session does, or a shard waits to hear of one.
+    pub(crate) fn is_any_under_way(&self) -> bool {
+        let is_awaited = !(self.asking.is_empty() && self.waiting.is_empty());
+        self.is_any_moving() || is_awaited || !self.ending.is_empty()
     }
 
     /// The way that a session is on.

@@ -60,7 +60,7 @@ impl Mail {
     /// Of the encoding.
     pub const VERSION: u8 = 3;
     /// The oldest that is read. What a newer one has beside it is sent to nobody who reads only
-    /// this: copies of logs ([`Mail::Log`]) since 3.
+    /// this ([`Mail::version`]).
     pub const VERSION_MIN: u8 = 2;
 
     /// The kind, and all that [`Mail::decode`] needs.

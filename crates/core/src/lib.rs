@@ -96,7 +96,7 @@ pub use rights::{
     Grant, NoFilter, OwnRights, OwnRules, Policy, PolicyBuilder, SysReaders, Voucher,
 };
 pub use settings::Settings;
-pub use shard::{NotMoved, OWN_CLIENT_IDS, Shard};
+pub use shard::{Awaited, NotMoved, OWN_CLIENT_IDS, Shard};
 pub use shard_set::SHARDS_MAX;
 pub use share::{SharePolicy, ShareRule, ShareStrategy};
 pub use shares::share_of;

@@ -188,6 +188,14 @@ impl Mail {
         !is_about_freeze && !matches!(self, Self::Receipt { .. })
     }
 
+    /// The lowest version of letters ([`Mail::VERSION`]) that knows of it.
+    pub fn version(&self) -> u8 {
+        match self {
+            Self::Log(_) | Self::Session(SessionMail::Closing) => 3,
+            _ => Self::VERSION_MIN,
+        }
+    }
+
     /// Bytes that it holds, or that its receiver will keep of it, but for a few of its own.
     pub fn bytes(&self) -> usize {
         match self {

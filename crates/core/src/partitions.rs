@@ -181,10 +181,14 @@ impl Place {
 
     /// The node behind this one in the order of shards, of those that are here.
     pub(crate) fn next_node(&self) -> Option<Range<u16>> {
-        let others = || self.nodes.iter().map(|(node, _)| node);
-        let behind = others().filter(|node| node.start > self.node.start);
+        let behind = self.nodes().filter(|node| node.start > self.node.start);
         let next = behind.min_by_key(|node| node.start);
-        next.or_else(|| others().min_by_key(|node| node.start)).cloned()
+        next.or_else(|| self.nodes().min_by_key(|node| node.start)).cloned()
+    }
+
+    /// The shards of each other node that is here.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Range<u16>> {
+        self.nodes.iter().map(|(node, _)| node)
     }
 
     /// Whether there are other nodes.
@@ -194,7 +198,7 @@ impl Place {
 
     /// The shard of each other node that keeps the retained message of a topic too.
     pub(crate) fn owners_elsewhere(&self, topic: &str) -> impl Iterator<Item = ShardId> {
-        self.nodes.iter().map(|(node, _)| self.owner_at(node, topic))
+        self.nodes().map(|node| self.owner_at(node, topic))
     }
 
     /// The one of another node.

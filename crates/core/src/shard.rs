@@ -9,6 +9,7 @@ mod asked;
 mod auth;
 mod base;
 mod claims;
+mod closing;
 mod connack;
 mod connect;
 mod connection;
@@ -49,6 +50,7 @@ mod unsubscribe;
 mod verdicts;
 mod wills;
 
+pub use closing::Awaited;
 pub use connect::OWN_CLIENT_IDS;
 pub use freeze::NotMoved;
 

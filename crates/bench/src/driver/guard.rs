@@ -199,6 +199,11 @@ impl Guarded {
         self.broker.as_raw_nonzero().get().unsigned_abs()
     }
 
+    /// Has the broker end (SIGTERM), and does not wait.
+    pub(super) fn begin_to_end(&mut self) {
+        drop(self.pipe.take());
+    }
+
     /// Kills the broker and all that it started (SIGKILL), and waits until they are gone.
     pub(super) fn kill(self) {
         for (process, _) in tree(self.child.id()).iter().skip(1) {

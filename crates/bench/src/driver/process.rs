@@ -243,6 +243,9 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // All at once: a node may wait for its clients to come to others that stay.
+        let others = self.others.iter_mut().filter_map(|node| node.guarded.as_mut());
+        self.guarded.iter_mut().chain(others).for_each(Guarded::begin_to_end);
         drop(self.guarded.take());
         if let Some(data) = self.data.take() {
             remove(&data);

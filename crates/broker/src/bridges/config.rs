@@ -594,7 +594,7 @@ mod tests {
         ] {
             let error = read(&BRIDGE.replacen(old, new, 1)).unwrap_err();
             assert!(error.contains(&format!("{key} = ")), "{error}");
-            assert!(!error.contains("pw"), "{error}");
+            assert!(!error.contains("pw@"), "{error}");
         }
         let error = read(&format!("{BRIDGE}{BRIDGE}")).unwrap_err();
         assert!(error.contains("another bridge has this name"), "{error}");

@@ -44,6 +44,9 @@ const SEGMENT_BYTES_MIN: u64 = 1024 * 1024;
 /// What the numbers in a file of the log have room for.
 const SEGMENT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
+/// Whoever stops a broker does not wait longer.
+const HANDOVER_S_MAX: u64 = 3_600;
+
 /// Every key whose numbers its type does not bound.
 pub const RANGES: &[Range] = &[
     up_to("shards", 0, SHARDS_MAX as u64, |config| config.shards.into()),
@@ -69,6 +72,7 @@ pub const RANGES: &[Range] = &[
     from("limits.topic_bytes_max", 1, |config| config.limits.topic_bytes_max.into()),
     from("process.connections_max", 1, |config| config.process.connections_max.into()),
     from("process.ban_s", 1, |config| config.process.ban_s.into()),
+    up_to("cluster.handover_s", 0, HANDOVER_S_MAX, |config| config.cluster.handover_s.into()),
     up_to("store.gap_ms", 0, GAP_MS_MAX, |config| config.store.gap_ms.into()),
     up_to("store.segment_bytes", SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX, |config| {
         config.store.segment_bytes.into()

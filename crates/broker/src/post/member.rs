@@ -101,7 +101,7 @@ pub(super) mod tests {
         let place = Place { name, slot: Slot(slot), first_shard: slot.into(), shards: 1 };
         let (incarnation, address) = (Incarnation(1), address.to_owned());
         let is_stand_in = false;
-        let node = Node { place, incarnation, address, letters: 1, letters_min: 1, is_stand_in };
+        let node = Node { place, incarnation, address, letters: 2, letters_min: 2, is_stand_in };
         let settings = LinkSettings {
             cluster: "lab".into(),
             own: Slot(9),

@@ -94,6 +94,9 @@ impl PostOffice {
         };
         let (listener, tls) = (self.listener.try_clone()?, config.tls()?);
         let settings = tcp::Settings { own: place.slot, listener, tls };
+        if config.handover().is_some() {
+            asked.handover.prepare();
+        }
         let stopper = Stopper::new(Arc::clone(asked), wakers.to_vec());
         let gate = Gate::new(Arc::clone(asked), stopper, ready::open);
         let (waker, lease) = (self.waker.clone(), Arc::clone(&self.lease));

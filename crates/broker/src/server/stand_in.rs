@@ -90,6 +90,7 @@ fn config_of(config: Config, root: &Path, name: &str, shards: u16, stand_in: Sta
         listen: any_port(&config.cluster.listen),
         advertise: Some(format!("{host}:0")),
         replicas: 1,
+        handover_s: 0,
         stand_in: Some(stand_in),
         ..config.cluster.clone()
     };

@@ -30,7 +30,7 @@ pub(super) fn start(asked: Arc<Asked>, stopper: Stopper, shards: u16) -> io::Res
     let watchdog = Watchdog { asked, stopper, shards: shards.into() };
     let run = move || {
         // The end has bounds of its own.
-        while !watchdog.asked.stop.load(Ordering::Acquire) {
+        while watchdog.asked.is_turning() {
             if watchdog.have_all_turned() {
                 ready::tell("WATCHDOG=1");
                 watchdog.ask();

@@ -18,6 +18,7 @@ const WILL: u8 = 10;
 const WILL_OVER: u8 = 11;
 const WILL_TAKEN: u8 = 12;
 const UNWATCH: u8 = 13;
+const CLOSING: u8 = 14;
 
 pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
     match mail {
@@ -70,6 +71,7 @@ pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
             put_bytes(out, client_id.as_bytes());
         }
         SessionMail::Unwatch => begin(out, UNWATCH, Claim::NONE),
+        SessionMail::Closing => begin(out, CLOSING, Claim::NONE),
     }
 }
 
@@ -112,6 +114,7 @@ pub(super) fn read(from: &mut Reader<'_>) -> Result<SessionMail, BadRecord> {
         }
         WILL_TAKEN => SessionMail::WillTaken { claim, client_id: from.text()?.into() },
         UNWATCH if claim == Claim::NONE => SessionMail::Unwatch,
+        CLOSING if claim == Claim::NONE => SessionMail::Closing,
         kind => return Err(BadRecord::UnknownKind(kind)),
     })
 }

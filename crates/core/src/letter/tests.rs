@@ -144,6 +144,7 @@ fn of_sessions() -> impl Strategy<Value = Mail> {
         (text(), claim())
             .prop_map(|(client_id, claim)| SessionMail::WillTaken { client_id, claim }),
         Just(SessionMail::Unwatch),
+        Just(SessionMail::Closing),
     ]
     .prop_map(Mail::Session)
 }

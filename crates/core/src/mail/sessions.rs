@@ -82,6 +82,8 @@ pub enum SessionMail {
     },
     /// The receiver need not watch the sender's wills any more.
     Unwatch,
+    /// The sender's node is stopped: no client can come there.
+    Closing,
     /// The receiver of the last part has the session: whoever sent it may forget it.
     Taken {
         /// As in [`SessionMail::Leaving`].
@@ -106,6 +108,7 @@ impl SessionMail {
             | Self::Switched { .. }
             | Self::Part { part: SessionPart::End, .. }
             | Self::Unwatch
+            | Self::Closing
             | Self::Taken { .. } => 0,
         }
     }

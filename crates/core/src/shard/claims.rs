@@ -176,6 +176,7 @@ impl Shard {
                 self.on_will_taken(&client_id, claim, sink);
             }
             SessionMail::Unwatch => self.watched.unwatch(from),
+            SessionMail::Closing => self.claims.closing.insert(from),
         }
     }
 
@@ -267,6 +268,7 @@ impl Shard {
     /// session, or hands that over. The claimant's letter is pending.
     fn give_up(&mut self, client_id: &str, claimant: Claimant, now: Micros, sink: &mut impl Sink) {
         self.begin_answer();
+        self.claims.claimed_at = now;
         if let Some(key) = self.clients.find(client_id) {
             self.end_predecessor(key, now, sink);
         }

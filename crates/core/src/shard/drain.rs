@@ -10,6 +10,8 @@ use weir_wire::{PropertiesBuf, Property, ReasonCode};
 
 const DETAIL: &str = "the broker is being drained";
 
+const CLOSING_DETAIL: &str = "this node is being stopped";
+
 impl Shard {
     /// Refuses each CONNECT from now on, and says where to go instead; with nothing, no more.
     pub fn set_drain(&mut self, drain: Option<Arc<Drain>>) {
@@ -58,6 +60,9 @@ impl Shard {
     /// Why a CONNECT is refused now, whoever it comes from.
     pub(super) fn check_drain(&self) -> Result<(), Refusal> {
         match &self.drain {
+            None if self.claims.is_closing => {
+                Err(Refusal::new(ReasonCode::UseAnotherServer, CLOSING_DETAIL))
+            }
             None => Ok(()),
             Some(drain) => Err(Refusal::new(drain.reason(), DETAIL)),
         }

@@ -71,6 +71,7 @@ impl Shard {
         for shard in node.clone().map(ShardId) {
             sink.mail(shard, Mail::Listing { number });
         }
+        self.tell_closing(node, sink);
     }
 
     pub(super) fn list_all(
@@ -95,6 +96,7 @@ impl Shard {
         if !self.place.remove_node(&node) {
             return;
         }
+        self.claims.closing.remove_all(&node);
         self.filters.gone.extend(node.clone().map(ShardId));
         self.filters.unlisted.remove_all(&node);
         self.forget_of(&node, now, sink);

@@ -9,6 +9,7 @@ mod auth;
 mod bases;
 mod bounds;
 mod broker;
+mod closing;
 mod commits;
 mod conformance;
 mod drain;

@@ -163,8 +163,8 @@ fn go_on_without(net: &mut Net) {
     for _ in 0..40 {
         net.wires[LOST].mail.clear();
         (1..3).for_each(|at| net.wires[at].mail.retain(|(to, _)| usize::from(to.0) != LOST));
-        (1..3).for_each(|at| drop(net.deliver_one(at)));
-        if (1..3).all(|at| net.wires[at].mail.is_empty()) {
+        let is_done = !(1..3).any(|at| net.deliver_one(at));
+        if is_done {
             (1..3).for_each(|at| net.commit(at));
         }
     }

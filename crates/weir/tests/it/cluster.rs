@@ -8,7 +8,7 @@ use crate::support::certificates::Authority;
 use crate::support::live::{free, is_served, left, offer};
 use crate::support::mqtt::Peer;
 use crate::support::{Broker, tool};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use std::collections::BTreeSet;
 use std::net::TcpStream;
 use std::path::Path;
@@ -224,8 +224,7 @@ fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back(
     let (mut client, reason) = offer(&nodes[0].address, "client", None);
     assert_eq!(reason, ReasonCode::Success);
     assert_eq!(ctl(&socket, &["health"]).status.code(), Some(0));
-    rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::STOP)
-        .unwrap();
+    rustix::process::kill_process(Pid::from_child(&etcd.child), Signal::STOP).unwrap();
     assert_eq!(left(&mut client), Some(ReasonCode::ServerShuttingDown));
     let refused: Blocking = {
         let (client, reason) = offer(&nodes[0].address, "client", None);
@@ -238,8 +237,7 @@ fn a_node_without_etcd_ends_its_connections_and_lets_nobody_in_until_it_is_back(
     assert!(String::from_utf8(health.stderr).unwrap().contains("this node has lost its cluster"));
     let shown = said(&ctl(&socket, &["cluster"]));
     assert!(shown.contains("this is a: FENCED") && shown.contains("fenced 1,"), "{shown}");
-    rustix::process::kill_process(rustix::process::Pid::from_child(&etcd.child), Signal::CONT)
-        .unwrap();
+    rustix::process::kill_process(Pid::from_child(&etcd.child), Signal::CONT).unwrap();
     nodes[0].says("this node is a member of its cluster again");
     let (mut client, reason) = offer(&nodes[0].address, "client", None);
     assert_eq!(reason, ReasonCode::Success);
@@ -351,6 +349,9 @@ fn what_a_member_on_a_lost_node_was_to_get_goes_to_another_member() {
     members.iter_mut().for_each(|it| it.subscribe("$share/group/t", QoS::AtLeastOnce));
     let mut publisher = Peer::client(&nodes[0].address, "pub");
     nodes[1].signal(Signal::STOP);
+    // Each of its threads: one that goes on for a moment would take what is published now.
+    let stopped = Some(Pid::from_child(&nodes[1].child));
+    waitpid(stopped, WaitOptions::UNTRACED).unwrap();
     for count in 1..=10 {
         publisher.publish("t", &count.to_string(), Some(count), false);
     }

@@ -25,6 +25,7 @@ mod clients;
 mod cluster;
 mod cluster_copied;
 mod cluster_shown;
+mod cluster_stopped;
 mod conformance;
 mod contract;
 mod control_attacks;
