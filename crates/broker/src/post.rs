@@ -337,6 +337,7 @@ impl weir_carrier::Post for Post {
     }
 
     fn received(&mut self, out: &mut dyn Outlet, node: Slot, bytes: &[u8]) -> usize {
+        let is_copied = self.membership.members().log_copy(node).is_some();
         let Self { setup, mailbox, peers, .. } = self;
         let Some(peer) = peers.get_mut(&node) else { return bytes.len() };
         if mailbox.unposted() > UNPOSTED_MAX {
@@ -344,8 +345,9 @@ impl weir_carrier::Post for Post {
             peer.is_paused = true;
             return 0;
         }
-        let Peer { link, member, is_here, is_back, .. } = peer;
-        let mut delivery = Delivery { mailbox, own: &setup.shards, member, is_here, is_back };
+        let Peer { link, member, is_here, is_back, knowing, .. } = peer;
+        let own = &setup.shards;
+        let mut delivery = Delivery { mailbox, own, member, is_here, is_back, knowing, is_copied };
         match link.received(bytes, Micros(now_us()), setup.wall, &mut delivery) {
             Ok(taken) => taken,
             Err(error) => {

@@ -48,7 +48,7 @@ impl PostCopies {
         others: Option<(Box<dyn StandIns>, Arc<Kept>)>,
         shards: usize,
     ) -> Self {
-        let copying = is_copied.then(|| Copying::new(shards));
+        let copying = Some(Copying::new(shards, is_copied));
         let (stand_ins, kept) = others.unzip();
         Self { copying, opening: stand_ins.map(Opening::new), kept, ..Self::default() }
     }
@@ -78,7 +78,7 @@ impl PostCopies {
 
     /// How the copy of this node's log stands, if there is to be one.
     pub(super) fn own(&self, now: Micros) -> Option<OwnCopy> {
-        let copying = self.copying.as_ref()?;
+        let copying = self.copying.as_ref().filter(|copying| copying.is_on)?;
         Some(self.said.shown(copying.failures, now))
     }
 
@@ -104,8 +104,8 @@ impl PostCopies {
 impl Post {
     /// Whether what is acknowledged here is this node's to answer for.
     pub(super) fn may_acknowledge(&self) -> bool {
-        let Some(own) = self.own().filter(|_| self.copies.copying.is_some()) else { return true };
-        Copying::is_ready(own, self.membership.members().log_copy(own.0))
+        let (Some(own), Some(copying)) = (self.own(), &self.copies.copying) else { return true };
+        copying.is_ready(own, self.membership.members().log_copy(own.0))
     }
 
     fn own(&self) -> Option<(Slot, Incarnation)> {

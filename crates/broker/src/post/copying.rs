@@ -51,6 +51,8 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Copying {
     shards: usize,
+    /// Whether there is to be a copy.
+    pub(super) is_on: bool,
     stage: Stage,
     copies: u64,
     /// When the agreement may be asked next, while it is to say something else; 0 if not.
@@ -80,15 +82,16 @@ enum Stage {
 }
 
 impl Copying {
-    pub(super) fn new(shards: usize) -> Self {
+    pub(super) fn new(shards: usize, is_on: bool) -> Self {
         let (ask_at, begin_at) = (Micros(0), Micros(0));
-        Self { shards, stage: Stage::None, copies: 0, ask_at, begin_at, failures: 0 }
+        Self { shards, is_on, stage: Stage::None, copies: 0, ask_at, begin_at, failures: 0 }
     }
 
     /// Whether what this node acknowledges is its own to answer for: what the agreement has of it
     /// is of this membership.
-    pub(super) fn is_ready(own: Seat, record: Option<&LogCopy>) -> bool {
-        record.is_some_and(|record| record.owner == own.1 && record.state == CopyState::Kept)
+    pub(super) fn is_ready(&self, own: Seat, record: Option<&LogCopy>) -> bool {
+        let is_own = |record: &LogCopy| record.owner == own.1 && record.state == CopyState::Kept;
+        record.map_or(!self.is_on, is_own)
     }
 
     /// A shard's copy is whole.
@@ -149,16 +152,18 @@ impl Copying {
     /// The next order; to be asked until there is none.
     pub(super) fn next(&mut self, seen: &Seen<'_>) -> Option<Order> {
         let is_there = |keeper: &Keeper| seen.keepers.contains(keeper);
-        if !Self::is_ready(seen.own, seen.record) {
+        let named = seen.record.and_then(|record| record.keeper);
+        // One of before, when there was to be a copy, must not be opened.
+        let is_stale = !self.is_on && named.is_some();
+        if is_stale || !self.is_ready(seen.own, seen.record) {
             return self.ask(None, seen);
         }
-        let named = seen.record.and_then(|record| record.keeper);
         match &self.stage {
             Stage::None if named.is_some() => {
                 self.stage = Stage::Ending(seen.revision);
                 self.next(seen)
             }
-            Stage::None if self.begin_at > seen.now => self.rest(),
+            Stage::None if !self.is_on || self.begin_at > seen.now => self.rest(),
             Stage::None => {
                 (self.ask_at, self.begin_at) = (Micros(0), Micros(0));
                 let keeper = choose(seen)?.clone();
@@ -242,7 +247,7 @@ mod tests {
     impl World {
         fn new(keepers: &[u8]) -> Self {
             let keepers = keepers.iter().map(|&slot| keeper(slot)).collect();
-            let (copying, now) = (Copying::new(2), Micros(1));
+            let (copying, now) = (Copying::new(2, true), Micros(1));
             Self { record: None, revision: 0, keepers, now, copying }
         }
 
@@ -357,15 +362,31 @@ mod tests {
     }
 
     #[test]
+    fn a_node_without_copies_lets_nobody_open_one_of_before() {
+        let mut world = World::new(&[2]);
+        world.copying.is_on = false;
+        assert!(world.copying.is_ready(OWN, None) && world.next().is_none());
+        for (owner, keeper) in [(Incarnation(9), Some(keeper(2).seat)), (Incarnation(9), None)] {
+            world.write(keeper);
+            world.record.as_mut().unwrap().owner = owner;
+            assert!(!world.copying.is_ready(OWN, world.record.as_ref()));
+            assert_eq!(world.next(), Some(Order::Name(None)));
+            world.write(None);
+            assert_eq!(world.next(), None);
+        }
+        assert!(world.copying.is_ready(OWN, world.record.as_ref()));
+    }
+
+    #[test]
     fn what_was_opened_is_void_until_this_membership_says_otherwise() {
         let mut world = World::new(&[2]);
         world.write(Some(keeper(2).seat));
         let record = world.record.as_mut().unwrap();
         (record.owner, record.state) = (Incarnation(9), CopyState::Void);
-        assert!(!Copying::is_ready(OWN, world.record.as_ref()));
+        assert!(!world.copying.is_ready(OWN, world.record.as_ref()));
         assert_eq!(world.next(), Some(Order::Name(None)));
         world.write(None);
-        assert!(Copying::is_ready(OWN, world.record.as_ref()));
+        assert!(world.copying.is_ready(OWN, world.record.as_ref()));
         world.fill(2);
     }
 }

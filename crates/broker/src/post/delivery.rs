@@ -3,6 +3,7 @@
 use super::member::Member;
 use super::tell_all;
 use crate::letter::{Letter, NodeNews};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use weir_cluster::{Inbox, Peer};
 use weir_core::{Mail, ShardId};
@@ -14,6 +15,10 @@ pub(super) struct Delivery<'a> {
     pub(super) member: &'a Member,
     pub(super) is_here: &'a mut bool,
     pub(super) is_back: &'a mut bool,
+    /// As in [`super::member::Peer`].
+    pub(super) knowing: &'a mut Option<BTreeSet<ShardId>>,
+    /// What it has in its log is not lost with it.
+    pub(super) is_copied: bool,
 }
 
 impl Inbox for Delivery<'_> {
@@ -29,7 +34,10 @@ impl Inbox for Delivery<'_> {
     }
 
     fn reset(&mut self, lost: u64) {
-        if std::mem::take(self.is_here) {
+        if self.is_copied && *self.is_here {
+            // It may have been fenced for a moment only, and has its sessions.
+            (*self.is_back, *self.knowing) = (true, Some(BTreeSet::new()));
+        } else if std::mem::take(self.is_here) {
             let shards = &self.member.shards;
             tell_all(self.mailbox, self.own, || NodeNews::Lost(shards.clone()));
         }

@@ -57,7 +57,7 @@ pub(super) struct Peer {
     /// It is not read, since the shards have much that waits.
     pub(super) is_paused: bool,
     /// The shards of this node that know of it, if they took it for the one before it.
-    knowing: Option<BTreeSet<ShardId>>,
+    pub(super) knowing: Option<BTreeSet<ShardId>>,
 }
 
 impl Peer {

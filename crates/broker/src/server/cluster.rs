@@ -105,7 +105,7 @@ impl PostOffice {
         let shards = wakers.len();
         let copies = match &config.stand_in {
             Some(stand_in) => PostCopies::of_stand_in(stand_in.keeper, shards),
-            None => PostCopies::default(),
+            None => PostCopies::new(false, None, shards),
         };
         let post = Post::new(setup, own, membership, (gate, lease, board), names, copies);
         Ok((mailboxes, PostToBe { post, settings, waker, watch }))
