@@ -191,6 +191,11 @@ impl Claims {
         self.moving.get(&key).copied()
     }
 
+    /// When a session that leaves would have been over.
+    pub(crate) fn leaving_until(&self, key: SessionKey) -> Option<Micros> {
+        self.leaving.get(&self.way(key)?)?.expires_at
+    }
+
     pub(crate) fn set_way(&mut self, key: SessionKey, way: Way) {
         self.moving.insert(key, way);
     }

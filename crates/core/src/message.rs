@@ -26,6 +26,21 @@ pub struct Message {
     pub stamp: Option<Stamp>,
 }
 
+impl Message {
+    /// One that clears what a topic retains.
+    pub(crate) fn clearing(topic: &str) -> Self {
+        Self {
+            topic: topic.into(),
+            payload: Vec::new(),
+            properties: PropertiesBuf::new(),
+            qos: QoS::AtMostOnce,
+            retain: true,
+            expires_at: None,
+            stamp: None,
+        }
+    }
+}
+
 impl AsRef<[u8]> for Message {
     /// The payload: what connections share of a long message.
     fn as_ref(&self) -> &[u8] {

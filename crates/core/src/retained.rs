@@ -126,6 +126,17 @@ impl Retained {
         (known > version && !self.store.has(topic)).then_some(known)
     }
 
+    /// The next topic that was cleared lately and has nothing, with the version of that.
+    pub(crate) fn next_cleared(&self, at: &mut u64) -> Option<(&str, Version)> {
+        let versions = self.versions.as_ref()?;
+        while let Some(topic) = versions.next_cleared(at) {
+            if !self.store.has(topic) {
+                return Some((topic, versions.of(topic)));
+            }
+        }
+        None
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.store.len()
     }

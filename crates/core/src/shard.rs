@@ -421,7 +421,7 @@ impl Shard {
             match timer {
                 Timer::Connection(conn) => self.connection_due(conn, now, sink),
                 Timer::Will(session) => self.will_due(session, now, sink),
-                Timer::Expiry(session) => self.session_due(session, sink),
+                Timer::Expiry(session) => self.session_due(session, now, sink),
                 Timer::Watched => self.watched_due(now),
             }
             self.settle(now, sink);

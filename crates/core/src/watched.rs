@@ -31,6 +31,9 @@ pub(crate) struct WatchedWill {
     wait_s: u32,
     /// When it is, once its node is lost.
     due_at: Option<Micros>,
+    /// The client has come to another node, and whether to begin anew. If the node of the will is
+    /// lost by then, it does not say any more what becomes of it.
+    came: Option<bool>,
 }
 
 impl Watched {
@@ -51,8 +54,8 @@ impl Watched {
             return;
         }
         self.forget(&client_id);
-        let due_at = None;
-        self.wills.insert(client_id, WatchedWill { holder, claim, will, wait_s, due_at });
+        let (due_at, came) = (None, None);
+        self.wills.insert(client_id, WatchedWill { holder, claim, will, wait_s, due_at, came });
     }
 
     fn forget(&mut self, client_id: &str) -> Option<WatchedWill> {
@@ -77,21 +80,36 @@ impl Watched {
         self.wills.retain(|_, it| it.holder != holder || it.due_at.is_some());
     }
 
-    /// A node is lost: its clients' wills are due after their delay.
+    /// A node is lost: its clients' wills are due after their delay, but for clients that have come
+    /// to another one already.
     pub(crate) fn lost(&mut self, is_lost: impl Fn(ShardId) -> bool, now: Micros) {
+        let mut over = Vec::new();
         for (client_id, it) in &mut self.wills {
             if it.due_at.is_none() && is_lost(it.holder) {
-                let at = now + Micros::from_secs(it.wait_s);
+                let at = match it.came {
+                    Some(true) => now,
+                    _ => now + Micros::from_secs(it.wait_s),
+                };
                 it.due_at = Some(at);
                 self.due.insert((at, client_id.clone()));
+                if it.came == Some(false) {
+                    over.push((client_id.clone(), it.claim));
+                }
             }
         }
+        over.iter().for_each(|(client_id, claim)| self.came(client_id, *claim, false, now));
     }
 
     /// Its node is lost, and the client has come to another: a will that waits is not due any more
     /// [MQTT-3.1.3-9], or at once if the session is not taken up.
-    pub(crate) fn came(&mut self, client_id: &str, is_clean: bool, now: Micros) {
-        let Some(due_at) = self.wills.get(client_id).and_then(|it| it.due_at) else { return };
+    pub(crate) fn came(&mut self, client_id: &str, by: Claim, is_clean: bool, now: Micros) {
+        let Some(it) = self.wills.get_mut(client_id) else { return };
+        let Some(due_at) = it.due_at else {
+            if it.claim < by {
+                it.came = Some(it.came.unwrap_or_default() || is_clean);
+            }
+            return;
+        };
         let Some(WatchedWill { holder, claim, will, .. }) = self.forget(client_id) else { return };
         self.note_gone(holder, client_id.into(), claim);
         if is_clean || due_at <= now {
@@ -170,10 +188,10 @@ mod tests {
         // It begins again from its log, and hears then whose the will is.
         watched.watch("later".into(), (holder, Claim::NONE), will("later"), 1);
         watched.over("later", holder);
-        watched.came("back", false, Micros(1));
-        watched.came("now", false, Micros(1));
-        watched.came("clean", true, Micros(1));
-        watched.came("other", true, Micros(1));
+        watched.came("back", Claim(2), false, Micros(1));
+        watched.came("now", Claim(2), false, Micros(1));
+        watched.came("clean", Claim(2), true, Micros(1));
+        watched.came("other", Claim(2), true, Micros(1));
         watched.watch("clean".into(), (holder, Claim(2)), will("its next"), 0);
         watched.over("clean", holder);
         let mut take = |now| watched.take_due(now).map(|will| will.topic);
@@ -189,5 +207,27 @@ mod tests {
         watched.unwatch(ShardId(4));
         assert_eq!(watched.taken_from(|_| true).len(), 1);
         assert!(watched.is_empty());
+    }
+
+    #[test]
+    fn a_client_may_come_before_it_is_known_that_its_node_is_lost() {
+        let mut watched = Watched::default();
+        let holder = ShardId(3);
+        for (name, wait_s) in [("now", 0), ("back", 5), ("clean", 5), ("before", 5)] {
+            watched.watch(name.into(), (holder, Claim(7)), will(name), wait_s);
+        }
+        watched.came("now", Claim(8), false, Micros(1));
+        watched.came("back", Claim(8), false, Micros(1));
+        watched.came("clean", Claim(8), true, Micros(1));
+        // It has come to where its will is since.
+        watched.came("before", Claim(6), false, Micros(1));
+        watched.lost(|shard| shard == holder, Micros(2));
+        let mut take = |now| watched.take_due(now).map(|will| will.topic);
+        assert_eq!(take(Micros(2)).as_deref(), Some("clean"));
+        assert_eq!(take(Micros(2)).as_deref(), Some("now"));
+        assert_eq!(take(Micros(2)), None);
+        assert_eq!(take(Micros(2) + Micros::from_secs(5)).as_deref(), Some("before"));
+        assert_eq!(take(Micros(u64::MAX)), None);
+        assert_eq!(watched.taken_from(|_| true).len(), 4);
     }
 }

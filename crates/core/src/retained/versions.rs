@@ -15,6 +15,10 @@ use std::hash::BuildHasher;
 /// does not bring them back.
 const CLEARED_MAX: usize = 65_536;
 
+/// Topics that were cleared last, which a node that comes is told of: another may tell it of the
+/// message that was there before, as it has not heard of that yet.
+const LATELY_MAX: usize = 1_024;
+
 /// The versions of all topics, by a hash that all nodes share.
 #[derive(Debug)]
 pub(crate) struct Versions {
@@ -26,12 +30,17 @@ pub(crate) struct Versions {
     hasher: FixedState,
     /// Those that were cleared, the oldest first.
     cleared: VecDeque<(u64, Version)>,
+    /// The names of the last of them.
+    lately: VecDeque<Box<str>>,
+    /// How many are not in `lately` any more.
+    passed: u64,
 }
 
 impl Versions {
     pub(crate) fn new(node: u16, seed: u64, floor: u64) -> Self {
         let (by_topic, hasher) = (HashMap::default(), FixedState::with_seed(seed));
-        Self { node, floor, by_topic, hasher, cleared: VecDeque::new() }
+        let (cleared, lately) = (VecDeque::new(), VecDeque::new());
+        Self { node, floor, by_topic, hasher, cleared, lately, passed: 0 }
     }
 
     /// That of the message that is kept.
@@ -58,11 +67,23 @@ impl Versions {
         is_newer
     }
 
+    /// The next topic that was cleared lately, from the first on at 0.
+    pub(crate) fn next_cleared(&self, at: &mut u64) -> Option<&str> {
+        let behind = at.saturating_sub(self.passed);
+        *at = self.passed + behind + 1;
+        self.lately.get(behind as usize).map(|topic| &**topic)
+    }
+
     fn set(&mut self, topic: &str, version: Version, is_cleared: bool) {
         let hash = self.hasher.hash_one(topic);
         self.by_topic.insert(hash, version);
         if !is_cleared {
             return;
+        }
+        self.lately.push_back(topic.into());
+        if self.lately.len() > LATELY_MAX {
+            self.lately.pop_front();
+            self.passed += 1;
         }
         self.cleared.push_back((hash, version));
         if self.cleared.len() > CLEARED_MAX
@@ -104,6 +125,24 @@ mod tests {
         one.next("t", true);
         let again = other.next("t", false);
         assert!(one.take("t", again, false));
+    }
+
+    #[test]
+    fn what_was_cleared_last_is_known_by_name() {
+        let mut versions = Versions::new(0, 7, 0);
+        let mut at = 0;
+        assert_eq!(versions.next_cleared(&mut at), None);
+        for number in 0..LATELY_MAX + 10 {
+            versions.next(&number.to_string(), true);
+        }
+        let mut at = 0;
+        let first = versions.next_cleared(&mut at).map(str::to_owned);
+        assert_eq!(first.as_deref(), Some("10"));
+        let mut count = 1;
+        while versions.next_cleared(&mut at).is_some() {
+            count += 1;
+        }
+        assert_eq!(count, LATELY_MAX);
     }
 
     #[test]

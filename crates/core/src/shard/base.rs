@@ -163,6 +163,8 @@ impl Shard {
         let subscriptions = self.moved_subscriptions(key);
         // One whose CONNACK waits is connected, as its CONNECT has recorded it.
         let conn = self.connection_of(key);
+        // One that leaves has none any more, but would have it again if it stayed.
+        let leaving_until = self.claims.leaving_until(key);
         let Self { answers, clients, connections, log, slices, .. } = self;
         let records = log.records();
         let Session { client_id, expiry_s, window, cold, .. } = &clients[key];
@@ -177,7 +179,7 @@ impl Shard {
                 None => absence.and_then(|absence| absence.will.as_deref()),
                 Some(_) => live.and_then(|live| live.cold.as_ref()?.will.as_deref()),
             },
-            deadlines: conn.is_none().then(|| deadlines.unwrap_or_default()),
+            deadlines: conn.is_none().then(|| deadlines.unwrap_or((leaving_until, None))),
             subscriptions: &subscriptions,
             // Others are still to say whether they take a message: it is noted after that.
             unreleased: noted.filter(|&packet_id| !answers.is_to_note(key, packet_id)),

@@ -48,7 +48,7 @@ impl Shard {
         let (client_id, version): (Box<str>, _) = (connect.client_id.into(), connect.version);
         let (body, is_clean) = (admitted.connect.clone(), connect.clean_start);
         let claim = self.claims.next(self.place.id, now);
-        self.came_elsewhere(&client_id, is_clean, now);
+        self.came_elsewhere(&client_id, claim, is_clean, now);
         self.answers.begin();
         for owner in self.place.owners_elsewhere(&client_id) {
             let (client_id, number) = (client_id.clone(), self.answers.mailed(owner));
@@ -184,7 +184,7 @@ impl Shard {
     fn on_claim(&mut self, client_id: &str, claimant: Claimant, now: Micros, sink: &mut impl Sink) {
         let Claimant { shard, claim, number, .. } = claimant;
         self.claims.note(claim);
-        self.came_elsewhere(client_id, claimant.is_clean, now);
+        self.came_elsewhere(client_id, claim, claimant.is_clean, now);
         if let Some(own) = self.asking(client_id) {
             // Whoever has a client gets what comes here for none.
             if own.claim > claim && own.admitted.is_some() {
@@ -339,12 +339,19 @@ impl Shard {
         }
     }
 
-    /// Another node is here: those who wait to be let in wait for it too.
-    pub(super) fn claim_of(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
-        for &ticket in self.claims.asking.values() {
+    /// Another node is here: those who wait to be let in wait for it too. Each by a claim that no
+    /// node in that place has heard of before: what is still on its way of a session that was to
+    /// come from that one, such as where others have switched, is not taken for what comes now.
+    pub(super) fn claim_of(&mut self, node: &Range<u16>, now: Micros, sink: &mut impl Sink) {
+        let tickets: Vec<Ticket> = self.claims.asking.values().copied().collect();
+        for ticket in tickets {
+            let claim = self.claims.next(self.place.id, now);
             self.answers.begin();
             let Some(Reply::Claim(asking)) = self.answers.reply_mut(ticket) else { continue };
-            let (client_id, claim) = (asking.client_id.clone(), asking.claim);
+            if asking.is_outbid {
+                continue;
+            }
+            let client_id = asking.client_id.clone();
             let admitted = asking.admitted.as_ref();
             let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
             let is_clean = connect.is_some_and(|connect| connect.clean_start);

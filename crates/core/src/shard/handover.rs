@@ -52,6 +52,8 @@ const LETTER_STEPS: u64 = 2;
 impl Shard {
     /// Begins to hand an absent session over.
     pub(super) fn hand_over(&mut self, key: SessionKey, to: Claimant, sink: &mut impl Sink) {
+        // All have said by now that it is not theirs.
+        self.send_put_off_will(key, sink);
         let absence = self.take_absence(key);
         self.tell_will_over(key, sink);
         let absence = absence.as_deref();

@@ -291,6 +291,11 @@ impl Shard {
             }
             return;
         }
+        self.send_will(key, sink);
+    }
+
+    /// Publishes the will of an absent client.
+    pub(super) fn send_will(&mut self, key: SessionKey, sink: &mut impl Sink) {
         self.tell_will_over(key, sink);
         let Some(absence) = self.clients[key].absence() else { return };
         absence.will_at = None;
@@ -302,9 +307,14 @@ impl Shard {
         }
     }
 
-    pub(super) fn session_due(&mut self, key: SessionKey, sink: &mut impl Sink) {
+    pub(super) fn session_due(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
+        let waits_until = self.waits_for_nodes(key, now);
         if let Some(absence) = self.clients[key].absence() {
-            absence.expires_at = None;
+            // A will is due with the end of its session, and waits as it does by itself.
+            absence.expires_at = waits_until.filter(|_| absence.will.is_some());
+            if let Some(at) = absence.expires_at {
+                return self.timers.set(at, Timer::Expiry(key));
+            }
         }
         self.stats.sessions_expired += 1;
         self.end_session(key, sink);

@@ -61,7 +61,7 @@ impl Shard {
         self.retained.stamps.grow(shards);
         let Some(visit) = self.place.add_node(node.clone()) else { return };
         self.begin_list(&node, sink);
-        self.claim_of(&node, sink);
+        self.claim_of(&node, now, sink);
         self.list_all(node, visit, now, sink);
         self.settle(now, sink);
     }
@@ -85,7 +85,7 @@ impl Shard {
         self.say_switched(&node, sink);
         self.tell_taken_wills(&node, sink);
         self.choose_watcher(now);
-        let list = List { to: node, visit, filter: 0, session: 0, topic: None };
+        let list = List { to: node, visit, filter: 0, session: 0, topic: None, cleared: 0 };
         self.go_on_listing(Box::new(list), now, sink);
     }
 
@@ -163,6 +163,7 @@ impl Shard {
         if self.list_filters(&mut list, sink)
             && self.list_sessions(&mut list, sink)
             && self.list_retained(&mut list, sink)
+            && self.list_cleared(&mut list, sink)
         {
             let received = self.retained.stamps.received();
             for shard in list.to.map(ShardId) {
@@ -240,6 +241,21 @@ impl Shard {
         true
     }
 
+    /// Says whether those were all. Who keeps a message still, which was cleared here while that
+    /// node was away, may list it there before it hears of that.
+    fn list_cleared(&mut self, list: &mut List, sink: &mut impl Sink) -> bool {
+        while !self.slices.is_spent() {
+            let Some((topic, version)) = self.retained.next_cleared(&mut list.cleared) else {
+                return true;
+            };
+            self.slices.add(RETAINED_STEPS);
+            let owner = self.place.owner_at(&list.to, topic);
+            let message = Arc::new(Message::clearing(topic));
+            sink.mail(owner, Mail::Copy { message, version, number: None });
+        }
+        false
+    }
+
     /// A shard has told all that there is.
     fn on_listed(&mut self, from: ShardId, received: &[u64], now: Micros, sink: &mut impl Sink) {
         self.retained.stamps.receive_all(received);
@@ -279,8 +295,10 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         while let Some((message, version)) = copies.pop_front() {
-            // A newer one has been copied by whoever gave it that version.
-            if self.retained.version(&message.topic) != version || message.is_expired(now) {
+            // A newer one has been copied by whoever gave it that version. One that clears is over
+            // at no time: who does not know of it gives too low a version to what comes after it.
+            let is_over = !message.payload.is_empty() && message.is_expired(now);
+            if self.retained.version(&message.topic) != version || is_over {
                 self.slices.add(LETTER_STEPS);
                 continue;
             }

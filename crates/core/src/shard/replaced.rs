@@ -39,7 +39,7 @@ impl Shard {
         let last: Vec<u64> = shards().map(|shard| self.answers.receipts.last(shard)).collect();
         // In the order of their numbers: a receipt is for all letters before its own.
         shards().for_each(|shard| self.mail_again(shard, sink));
-        self.claim_of(&node, sink);
+        self.claim_of(&node, now, sink);
         for (shard, last) in shards().zip(last) {
             let Self { answers, unreceived, .. } = self;
             let stays = |number| number > last || unreceived.has(shard, number);

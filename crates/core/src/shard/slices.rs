@@ -84,6 +84,8 @@ pub(super) struct List {
     pub(super) session: usize,
     /// The last retained topic that was told.
     pub(super) topic: Option<Box<str>>,
+    /// The place of the next topic that was cleared lately.
+    pub(super) cleared: u64,
 }
 
 /// A way through all sessions, for the node that watches their wills from now on.

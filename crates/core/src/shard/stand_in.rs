@@ -22,9 +22,10 @@ impl Shard {
         self.answers.receipts.go_on_from(number);
     }
 
-    /// Sessions that there are.
+    /// Sessions that there are, and answers that others wait for. A stand-in that leaves before it
+    /// has given these leaves others in doubt: what it has sent on would be sent once more.
     pub fn kept_sessions(&self) -> usize {
-        self.clients.len()
+        self.clients.len() + self.answers.len()
     }
 
     /// Tells these shards of another node of all sessions that are here, for them to claim. A

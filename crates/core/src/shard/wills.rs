@@ -127,6 +127,20 @@ impl Shard {
         (self.claims.held(key) == Claim::NONE && now < at).then_some(at)
     }
 
+    /// Publishes a will from a log that was due, and has waited for other nodes.
+    pub(super) fn send_put_off_will(&mut self, key: SessionKey, sink: &mut impl Sink) {
+        let Some(began) = self.claims.began().filter(|_| self.claims.held(key) == Claim::NONE)
+        else {
+            return;
+        };
+        let at = began + TAKEN_UP_AFTER;
+        let absence = self.clients[key].absence();
+        if absence.is_some_and(|it| it.will.is_some() && it.will_at == Some(at)) {
+            self.timers.clear(at, Timer::Will(key));
+            self.send_will(key, sink);
+        }
+    }
+
     /// Another node has published the will of a session here, or is to.
     pub(super) fn on_will_taken(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
         let Some(key) = self.clients.find(client_id) else { return };
@@ -176,10 +190,16 @@ impl Shard {
         self.change_watched(|watched| watched.lost(|shard| node.contains(&shard.0), now));
     }
 
-    /// A client has come to another node than the one that was lost.
-    pub(super) fn came_elsewhere(&mut self, client_id: &str, is_clean: bool, now: Micros) {
+    /// A client has come to another node than the one that was lost, or may be.
+    pub(super) fn came_elsewhere(
+        &mut self,
+        client_id: &str,
+        claim: Claim,
+        is_clean: bool,
+        now: Micros,
+    ) {
         if !self.watched.is_empty() {
-            self.change_watched(|watched| watched.came(client_id, is_clean, now));
+            self.change_watched(|watched| watched.came(client_id, claim, is_clean, now));
         }
     }
 

@@ -232,6 +232,7 @@ fn copies_are_shown_and_which_node_another_stands_in_for() {
         states(cluster) == ["own", "away"] && cluster["nodes"][1]["copy"]["state"] == "void"
     });
     assert_eq!(cluster["nodes"][0]["copy"], json!({ "keeper": null, "state": "kept" }));
+    assert_eq!(cluster["nodes_lost"], 2, "the mute one too, and not what stood in");
     assert_eq!(
         (&cluster["copy"]["state"], &cluster["kept"]["opened"]),
         (&json!("none"), &json!(1))
