@@ -49,6 +49,8 @@ enum When {
     Never,
     Some,
     Always,
+    /// Nodes are lost whose logs others have
+    OfNodes,
 }
 
 impl From<When> for Crashes {
@@ -57,6 +59,7 @@ impl From<When> for Crashes {
             When::Never => Self::Never,
             When::Some => Self::Some,
             When::Always => Self::Always,
+            When::OfNodes => Self::OfNodes,
         }
     }
 }
@@ -79,6 +82,9 @@ struct Totals {
     crashes: u64,
     /// Of a log in the middle of a session's copy.
     copies_cut: u64,
+    nodes_lost: u64,
+    sessions_taken: u64,
+    wills_taken: u64,
     redelivered: u64,
 }
 
@@ -101,6 +107,8 @@ impl Totals {
         self.records_logged += stats.records_logged;
         self.pages_out += stats.pages_out;
         self.pages_in += stats.pages_in;
+        self.sessions_taken += stats.sessions_taken;
+        self.wills_taken += stats.wills_taken;
     }
 }
 
@@ -155,6 +163,7 @@ fn main() -> anyhow::Result<ExitCode> {
         outcome.stats.iter().for_each(|stats| totals.add(stats));
         totals.crashes += outcome.crashes as u64;
         totals.copies_cut += outcome.copies_cut as u64;
+        totals.nodes_lost += outcome.nodes_lost as u64;
         totals.redelivered += outcome.redelivered as u64;
         all += 1;
         failed += usize::from(!outcome.findings.is_empty());

@@ -6,6 +6,7 @@
 //! [`Model::settled`].
 
 mod connection;
+mod copies;
 mod crash;
 mod inbound;
 mod notice;
@@ -15,7 +16,7 @@ mod subscription;
 pub use connection::{Conn, Owed, Will};
 pub use crash::Kept;
 pub use notice::Said;
-pub use session::{Orphan, Out, OutStep, Session, Unreleased};
+pub use session::{Deadlines, Orphan, Out, OutStep, Session, Unreleased};
 pub use subscription::{Subscribe, Subscription};
 
 use crate::finding::{Checker, Finding};
@@ -61,6 +62,8 @@ pub struct Model {
     claimed: BTreeMap<ClientNo, bool>,
     /// Wills of nodes that were lost.
     orphans: Vec<Orphan>,
+    /// Wills that may be published, or not.
+    doubtful_wills: BTreeSet<MessageNo>,
     call: Call,
 }
 
@@ -88,6 +91,8 @@ pub struct Intake {
     pub message: MessageNo,
     /// Whose session; nobody's for a will.
     pub session: Option<SessionNo>,
+    /// Which shard.
+    pub shard: usize,
     /// When.
     pub at: u64,
     /// When all that it set off was done.
@@ -102,6 +107,9 @@ pub struct Intake {
     pub expires_at: Option<Micros>,
     /// A crash came before anybody was told that the broker has it.
     pub is_doubtful: bool,
+    /// How often a node was lost meanwhile that may have given it to a member of a group elsewhere,
+    /// and is mailed it again.
+    pub again: usize,
 }
 
 /// One change of a topic's retained message.
@@ -203,6 +211,7 @@ impl Model {
             promised: BTreeMap::new(),
             claimed: BTreeMap::new(),
             orphans: Vec::new(),
+            doubtful_wills: BTreeSet::new(),
             call: Call::default(),
         }
     }
@@ -304,6 +313,7 @@ impl Model {
         self.recent.intakes.push(Intake {
             message,
             session,
+            shard: self.call.shard,
             at,
             settled: None,
             settled_at: None,
@@ -311,6 +321,7 @@ impl Model {
             acked_at: None,
             expires_at,
             is_doubtful: false,
+            again: 0,
         });
         if session.is_none() {
             self.call.wills.push(intake);

@@ -52,6 +52,9 @@ pub const PLANTS: &[Plant] = &[
     Plant::LoseClaim,
     Plant::LosePart,
     Plant::SwitchEarly,
+    Plant::ForgetOthersMarks,
+    Plant::ReplaceAsLost,
+    Plant::LeaveEarly,
 ];
 
 /// A fault.
@@ -103,6 +106,9 @@ pub enum Plant {
     LoseClaim,
     LosePart,
     SwitchEarly,
+    ForgetOthersMarks,
+    ReplaceAsLost,
+    LeaveEarly,
 }
 
 impl Plant {
@@ -154,6 +160,9 @@ impl Plant {
             Self::LoseClaim => "lose-claim",
             Self::LosePart => "lose-part",
             Self::SwitchEarly => "switch-early",
+            Self::ForgetOthersMarks => "forget-others-marks",
+            Self::ReplaceAsLost => "replace-as-lost",
+            Self::LeaveEarly => "leave-early",
         }
     }
 
@@ -175,7 +184,7 @@ impl Plant {
             Self::MissNode | Self::LosePart | Self::SwitchEarly => 1,
             // A later version makes up for it.
             Self::AgeCopy => 2,
-            _ if self.needs_crashes() => 1,
+            _ if self.needs_crashes() || self.needs_copies() => 1,
             Self::LoseParcel => 4,
             Self::SwapLetters
             // The next receipt makes up for those that are lost before it.
@@ -222,6 +231,11 @@ impl Plant {
                 | Self::LosePart
                 | Self::SwitchEarly
         )
+    }
+
+    /// Whether it can only be committed where a node is lost whose log another has.
+    pub const fn needs_copies(self) -> bool {
+        matches!(self, Self::ForgetOthersMarks | Self::ReplaceAsLost | Self::LeaveEarly)
     }
 
     /// Whether it can only be committed between shards.

@@ -38,14 +38,18 @@ pub enum Crashes {
     Some,
     /// In all.
     Always,
+    /// Of several nodes each keeps a log, which is copied to another: nodes are lost, and others
+    /// stand in for them.
+    OfNodes,
 }
 
 impl Crashes {
-    fn are_in(self, seed: u64) -> bool {
+    fn are_in(self, seed: u64, size: Size) -> bool {
         match self {
             Self::Never => false,
-            Self::Some => Chance::new(seed, CRASHES_STREAM).one_in(3),
-            Self::Always => true,
+            Self::Some => size.nodes == 1 && Chance::new(seed, CRASHES_STREAM).one_in(3),
+            Self::Always => size.nodes == 1,
+            Self::OfNodes => size.nodes > 1,
         }
     }
 }
@@ -70,6 +74,8 @@ pub struct Outcome {
     pub crashes: usize,
     /// How often a crash cut a log in the middle of a session's copy.
     pub copies_cut: usize,
+    /// How often a node was lost whose log another has.
+    pub nodes_lost: usize,
     /// How many messages a crash found between two shards.
     pub redelivered: usize,
     /// The counters of the shards.
@@ -83,7 +89,7 @@ impl Run {
             self.seed,
             self.size,
             self.plant,
-            self.crashes.are_in(self.seed),
+            self.crashes.are_in(self.seed, self.size),
             self.is_printed,
         );
         let mut last = 0;
@@ -114,6 +120,7 @@ impl Run {
             strikes: world.strikes(),
             crashes: world.crashes(),
             copies_cut: world.copies_cut(),
+            nodes_lost: world.nodes_lost(),
             redelivered: world.redelivered(),
             stats: world.stats(),
             hash: world.trace.hash(),

@@ -2,6 +2,7 @@
 
 mod actions;
 mod calm;
+mod copies;
 mod crash;
 mod door;
 mod host;
@@ -19,6 +20,7 @@ use crate::model::Model;
 use crate::names::{ClientNo, ConnNo, Root};
 use crate::plant::{Plant, Saboteur};
 use crate::trace::Trace;
+use copies::Copies;
 use crash::Crashes;
 use door::Question;
 use journal::Journal;
@@ -52,6 +54,7 @@ pub struct World {
     ports: Vec<Port>,
     journals: Vec<Journal>,
     crashes: Crashes,
+    copies: Copies,
     pages: Pages,
     /// Letters on their way, by sender and receiver.
     mail: BTreeMap<(usize, usize), VecDeque<(Root, Letter)>>,
@@ -105,10 +108,10 @@ impl World {
         crashes: bool,
         is_printed: bool,
     ) -> Self {
-        let (shards, crashes) = (size.shards_in_all(), crashes && size.nodes == 1);
+        let shards = size.shards_in_all();
         let mut chance = Chance::new(seed, 0);
         let mut settings = settings(&mut chance);
-        let pages = Pages::new(crashes, seed);
+        let pages = Pages::new(crashes && size.nodes == 1, seed);
         if pages.is_on() {
             // More waits than is in flight. What is dropped from a page has no topic by which the
             // books could excuse it.
@@ -132,6 +135,7 @@ impl World {
             ports: Vec::new(),
             journals: Vec::new(),
             crashes: Crashes::new(crashes, shards, seed),
+            copies: Copies::new(crashes && size.nodes > 1),
             pages,
             mail: BTreeMap::new(),
             held_up: BTreeSet::new(),
@@ -155,12 +159,12 @@ impl World {
             size,
         };
         world.make_shards(shards);
-        if size.nodes > 1 {
-            world.join_all();
-        }
         if crashes {
             world.model.is_logged = true;
-            world.start(&[]);
+            world.start(0..shards.into(), &[]);
+        }
+        if size.nodes > 1 {
+            world.join_all();
         }
         world
     }
@@ -181,6 +185,7 @@ impl World {
         let node = self.size.node_of(id);
         let mut shard = Shard::of_node(ShardId(id), node, self.settings.clone(), self.seed);
         shard.set_clustered(self.now().0, WALL);
+        shard.set_copied(self.copies.are_on);
         shard
     }
 

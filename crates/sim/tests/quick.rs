@@ -7,8 +7,10 @@ use weir_sim::{Checker, Crashes, Outcome, PLANTS, Plant, Run, Size};
 const STEPS: usize = 500;
 
 fn run(seed: u64, size: Size, plant: Option<Plant>) -> Outcome {
-    let of_plant = |plant: Plant| {
-        if plant.needs_crashes() { Crashes::Always } else { Crashes::Never }
+    let of_plant = |plant: Plant| match plant {
+        _ if plant.needs_copies() => Crashes::OfNodes,
+        _ if plant.needs_crashes() => Crashes::Always,
+        _ => Crashes::Never,
     };
     let crashes = plant.map_or(Crashes::Some, of_plant);
     Run { seed, steps: STEPS, size, until: None, plant, crashes, is_printed: false }.run()
@@ -37,12 +39,27 @@ fn three_nodes_keep_every_promise_and_each_seed_its_trace() {
     quick(Size { nodes: 3, shards: 2 });
 }
 
+#[test]
+fn nodes_that_are_lost_keep_every_promise_where_others_have_their_logs() {
+    let size = Size { nodes: 3, shards: 2 };
+    quick_with(size, |seed| {
+        let (until, plant, crashes, is_printed) = (None, None, Crashes::OfNodes, false);
+        let outcome = Run { seed, steps: STEPS, size, until, plant, crashes, is_printed }.run();
+        assert!(outcome.nodes_lost > 0, "seed {seed} loses no node");
+        outcome
+    });
+}
+
 fn quick(size: Size) {
+    quick_with(size, |seed| run(seed, size, None));
+}
+
+fn quick_with(size: Size, run: impl Fn(u64) -> Outcome) {
     let mut hashes = BTreeSet::new();
     for seed in 0..20 {
-        let outcome = run(seed, size, None);
+        let outcome = run(seed);
         assert!(outcome.findings.is_empty(), "{}", replay(seed, size, &outcome));
-        assert_eq!(outcome.hash, run(seed, size, None).hash, "seed {seed} gives two traces");
+        assert_eq!(outcome.hash, run(seed).hash, "seed {seed} gives two traces");
         hashes.insert(outcome.hash);
     }
     assert_eq!(hashes.len(), 20, "seeds differ");
@@ -69,6 +86,19 @@ const FOUND: &[(Size, Crashes, u64)] = &[
     (Size { nodes: 5, shards: 1 }, Crashes::Never, 315_217),
     // A session was over while it moved: where it went to, a group could choose it for long after.
     (Size { nodes: 3, shards: 2 }, Crashes::Some, 432_317),
+    // A session from a log was over, and its will sent, which another node sent too.
+    (Size { nodes: 3, shards: 2 }, Crashes::OfNodes, 98),
+    // A topic was cleared while a node came, which another told of what had been there.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 1_029),
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 1_116),
+    // A stand-in left before it had said what it had sent on.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 1_014),
+    // A client had come elsewhere before it was known that its node was lost: its will was sent.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 1_478),
+    // A will without delay waited for other nodes, and was forgotten when its client came.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 3_036),
+    // Where others had switched for a lost node was taken for what came of the one in its place.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 4_420),
 ];
 
 #[test]
@@ -89,7 +119,7 @@ const CRASH_SEEDS: u64 = 1_000;
 
 /// How many shards a fault is looked for with: the fewer there are, the more a log has to lose.
 fn size_of(plant: Plant, seed: u64) -> Size {
-    if plant.needs_nodes() {
+    if plant.needs_nodes() || plant.needs_copies() {
         return Size { nodes: 3, shards: 1 };
     }
     let is_between = matches!(plant, Plant::ForgetMailed | Plant::ForgetMarks);
@@ -102,14 +132,15 @@ fn every_fault_that_is_planted_is_found_and_every_checker_finds_one() {
     let mut checkers = BTreeSet::new();
     for &plant in PLANTS {
         let mut first = None;
-        let seeds = if plant.needs_crashes() { CRASH_SEEDS } else { PLANT_SEEDS };
+        let is_rare = plant.needs_crashes() || plant.needs_copies();
+        let seeds = if is_rare { CRASH_SEEDS } else { PLANT_SEEDS };
         for seed in 0..seeds {
             let outcome = run(seed, size_of(plant, seed), Some(plant));
             checkers.extend(outcome.findings.iter().map(|finding| finding.checker));
             if first.is_none() && !outcome.findings.is_empty() {
                 first = Some((seed, outcome));
             }
-            if first.is_some() && plant.needs_crashes() {
+            if first.is_some() && is_rare {
                 break;
             }
         }

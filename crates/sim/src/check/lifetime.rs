@@ -19,7 +19,9 @@ pub fn closed(model: &mut Model, number: ConnNo) {
     let has_left = conn.is_leaving && conn.owed.is_empty();
     let is_excused =
         is_silent || has_left || model.is_closing(number) || model.is_blamed(conn.client);
-    let is_excused = is_excused || model.may_be_refused(number);
+    // Of one that has left already nothing is said when its client has come to another node.
+    let is_taken_over = conn.is_leaving && model.is_claimed(conn.client);
+    let is_excused = is_excused || is_taken_over || model.may_be_refused(number);
     if !conn.is_open || !is_excused {
         let what = format!("connection {} was closed without a reason", number.0);
         model.fail(Checker::Lifetime, what);

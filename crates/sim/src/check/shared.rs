@@ -18,9 +18,9 @@ pub(super) fn explain(model: &mut Model, message: MessageNo, sessions: &[(Sessio
     let mut per_member: BTreeMap<SessionNo, usize> = BTreeMap::new();
     for intake in intakes {
         let groups = members(model, intake, |one, topic| one.may_bring(intake, topic));
-        chosen_max += groups.len();
+        chosen_max += groups.len() * (1 + intake.again);
         for member in groups.into_values().flatten() {
-            *per_member.entry(member).or_default() += 1;
+            *per_member.entry(member).or_default() += 1 + intake.again;
         }
     }
     if chosen_max == 0 && model.message(message).is_will && !is_taken_in(model, message) {
@@ -87,7 +87,8 @@ pub fn calm(model: &mut Model) {
             // Who is chosen and does not come back takes the message along.
             let is_safe = !certain.is_empty()
                 && possible.iter().all(|&session| model.session(session).ended.is_none())
-                && is_acknowledged(model, intake, group);
+                && is_acknowledged(model, intake, group)
+                && !may_miss(model, intake, group);
             let is_there =
                 || possible.iter().any(|&session| arrived.contains(&(intake.message, session)));
             if is_safe && !is_there() {
@@ -104,6 +105,12 @@ pub fn calm(model: &mut Model) {
             model.fail(Checker::Shared, what);
         }
     }
+}
+
+/// Whether it may have gone to a member whose node was lost, without anybody who waits for it.
+fn may_miss(model: &Model, intake: &Intake, group: Group) -> bool {
+    let its = |one: &&Subscription| (one.filter, one.share) == (group.0, Some(group.1));
+    model.subscriptions.iter().filter(its).any(|one| one.may_miss(intake))
 }
 
 /// Whether every member of the group takes such a message with an acknowledgement.

@@ -162,6 +162,8 @@ impl Model {
         session.shard = self.call.shard;
         session.expiry_s = asked.expiry_s;
         (session.expires_at, session.will) = (None, None);
+        session.parked = (None, None);
+        (session.will_waits, session.is_will_untold) = (Micros(0), false);
         let conn = &mut self.conns[conn.0];
         conn.session = Some(number);
         conn.is_live = true;
@@ -180,7 +182,10 @@ impl Model {
     fn take_over(&mut self, session: SessionNo, conn: ConnNo, clean_start: bool) {
         let goes_on = !clean_start && self.session(session).expiry_s > 0;
         let will = &mut self.conns[conn.0].will;
-        will.take_if(|will| goes_on && will.delay_s > 0);
+        let taken_back = will.take_if(|will| goes_on && will.delay_s > 0);
+        let (now, its) = (self.now, &mut self.sessions[session.0]);
+        let due = |will: Will| now + Micros::from_secs(will.delay_s.min(its.expiry_s));
+        its.parked.1 = taken_back.map(|will| (will.message, due(will)));
         self.call.closing.push(conn);
         self.end_conn(conn, true);
     }
@@ -213,6 +218,11 @@ impl Model {
     /// A shard hears that a client has come to another node, with a clean start or not.
     pub fn claimed(&mut self, client: ClientNo, is_clean: bool) {
         *self.claimed.entry(client).or_default() |= is_clean;
+    }
+
+    /// Whether a client has come to another node.
+    pub(crate) fn is_claimed(&self, client: ClientNo) -> bool {
+        self.claimed.contains_key(&client)
     }
 
     /// A client waits to be let in.

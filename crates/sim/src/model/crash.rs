@@ -18,13 +18,13 @@ use weir_wire::packet::SubscriptionOptions;
 pub struct Kept {
     /// When that was.
     pub at: u64,
-    sessions: Vec<KeptSession>,
+    pub(super) sessions: Vec<KeptSession>,
 }
 
 #[derive(Clone, Debug)]
-struct KeptSession {
-    number: SessionNo,
-    session: Session,
+pub(super) struct KeptSession {
+    pub(super) number: SessionNo,
+    pub(super) session: Session,
     /// Of its connection.
     will: Option<Will>,
     /// The options of its subscriptions.
@@ -34,7 +34,11 @@ struct KeptSession {
 impl Model {
     /// The sessions of a shard as they are.
     pub fn keep(&self, shard: usize) -> Kept {
-        let here = self.alive.values().filter(|&&number| self.session(number).shard == shard);
+        // One that leaves is here until it is known to be where it goes.
+        let is_here = |session: &Session| {
+            session.shard == shard || session.moving.is_some_and(|(from, _)| from == shard)
+        };
+        let here = self.alive.values().filter(|&&number| is_here(self.session(number)));
         let keep = |&number: &SessionNo| {
             let session = self.session(number).clone();
             let will = session.conn.and_then(|conn| self.conns[conn.0].will);
@@ -87,7 +91,7 @@ impl Model {
             conn.subscribes.clear();
         }
         self.promised.clear();
-        self.undo_copies(kept);
+        self.undo_copies(|shard| kept.get(shard));
         let before = std::mem::take(&mut self.alive);
         let is_durable = |kept: &&KeptSession| kept.session.expiry_s > 0;
         let all: Vec<(u64, KeptSession)> = kept
@@ -104,7 +108,7 @@ impl Model {
             let is_sure = |message: &Message| is_alone || !message.retain && !is_pressed;
             self.bring_back(kept, kept_at, at, &shard_of, is_sure);
         }
-        self.doubt_retains();
+        self.doubt_retains(|_| true);
         self.lose_what_was_on_its_way();
     }
 
@@ -141,7 +145,7 @@ impl Model {
         }
     }
 
-    fn lose_session(&mut self, number: SessionNo, at: u64) {
+    pub(super) fn lose_session(&mut self, number: SessionNo, at: u64) {
         let session = &mut self.sessions[number.0];
         (session.ended, session.conn, session.will) = (Some(at), None, None);
         session.unreleased.clear();
@@ -151,7 +155,7 @@ impl Model {
         }
     }
 
-    fn bring_back(
+    pub(super) fn bring_back(
         &mut self,
         kept: KeptSession,
         kept_at: u64,
@@ -188,7 +192,7 @@ impl Model {
             unreleased.is_doubtful |= intake.is_some_and(is_unsure);
         }
         session.shard = shard_of(session.client);
-        session.ended = None;
+        (session.ended, session.moving) = (None, None);
         self.alive.insert(session.client, number);
         self.sessions[number.0] = session;
     }
@@ -196,12 +200,12 @@ impl Model {
     /// What was sent since will be sent for the first time again, to the same session or to another
     /// member of its group: only at QoS 2, to a session that outlives its connection, is it kept
     /// before. The session may have ended since.
-    fn undo_copies(&mut self, kept: &[Kept]) {
+    pub(super) fn undo_copies<'a>(&mut self, kept: impl Fn(usize) -> Option<&'a Kept>) {
         let Self { recent, sessions, .. } = self;
         recent.copies.retain(|copy| {
             let session = &sessions[copy.session.0];
             let is_safe = copy.qos == QoS::ExactlyOnce && session.expiry_s > 0;
-            is_safe || kept.get(session.shard).is_none_or(|kept| copy.at <= kept.at)
+            is_safe || kept(session.shard).is_none_or(|kept| copy.at <= kept.at)
         });
     }
 
@@ -228,8 +232,8 @@ impl Model {
     }
 
     /// What nobody was told to be retained may be so, or not.
-    fn doubt_retains(&mut self) {
-        for retain in &mut self.retains {
+    pub(super) fn doubt_retains(&mut self, is_lost: impl Fn(usize) -> bool) {
+        for retain in self.retains.iter_mut().filter(|retain| is_lost(retain.shard)) {
             let intake = retain.intake.map(|intake| &self.recent.intakes[intake]);
             retain.is_doubtful |= intake.is_some_and(|intake| intake.acked_at.is_none());
         }

@@ -32,6 +32,8 @@ impl Said {
                 Self::Dropped(of(client_id), topic.into(), cause)
             }
             Notice::Refused { client_id, topic, .. } => Self::Refused(of(client_id), topic.into()),
+            // The session that the books have is another.
+            Notice::SessionEnded { cause: "begun anew on another node", .. } => Self::Nothing,
             Notice::SessionEnded { client_id, .. } => Self::SessionEnded(of(client_id)),
             Notice::Connected { conn, .. } => Self::Connected(conn),
             Notice::Ended { conn, reason: ReasonCode::SessionTakenOver, .. } => {

@@ -39,7 +39,19 @@ pub struct Session {
     pub out: BTreeMap<u16, Out>,
     /// What it is subscribed to now, shared subscriptions too.
     pub subscriptions: BTreeMap<&'static str, SubscriptionNo>,
+    /// While it goes to another node, and is not known to be there: from which shard to which.
+    pub moving: Option<(usize, usize)>,
+    /// When it would have ended, and its will been due, had it not left.
+    pub parked: Deadlines,
+    /// Until then a will that a log has brought waits for other nodes, and so does the end of the
+    /// session, which is the will's as well.
+    pub will_waits: Micros,
+    /// Another node publishes the will that a log has brought, and has not said so yet.
+    pub is_will_untold: bool,
 }
+
+/// While a session is absent: when it ends, and its will with when that is due.
+pub type Deadlines = (Option<Micros>, Option<(MessageNo, Micros)>);
 
 /// A will whose client's node is lost.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +104,10 @@ impl Model {
             unreleased: BTreeMap::new(),
             out: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
+            moving: None,
+            parked: (None, None),
+            will_waits: Micros(0),
+            is_will_untold: false,
         });
         self.alive.insert(client, number);
         number
@@ -105,20 +121,33 @@ impl Model {
     }
 
     /// A session leaves for another node: what was to happen in its client's absence will not.
-    pub(crate) fn leaves(&mut self, client: ClientNo) {
+    pub(crate) fn leaves(&mut self, client: ClientNo, way: (usize, usize)) {
         if let Some(&number) = self.alive.get(&client) {
             let session = &mut self.sessions[number.0];
-            (session.expires_at, session.will) = (None, None);
+            let waits = session.will_waits;
+            // It was due, and waited for other nodes, which have said that it is not theirs.
+            let put_off = session.will.take_if(|(_, due)| waits != Micros(0) && *due == waits);
+            // One that its client takes back where it goes may be in a log still.
+            let taken_back = session.parked.1.take();
+            session.parked = (session.expires_at.take(), session.will.take().or(taken_back));
+            session.moving = Some(way);
+            (session.will_waits, session.is_will_untold) = (Micros(0), false);
+            self.publish_will(put_off.map(|(message, _)| message));
             self.may_replay_again(number);
         }
         self.moves(client, None);
     }
 
-    /// It has come to a shard of another node, where its client may be or not.
-    pub(crate) fn comes(&mut self, client: ClientNo, to: usize) {
+    /// It has come to a shard of another node, where its client may be or not. One that is adopted
+    /// has come for no client: its time goes on.
+    pub(crate) fn comes(&mut self, client: ClientNo, to: usize, is_adopted: bool) {
         self.moves(client, Some(to));
         if let Some(&number) = self.alive.get(&client) {
             let (now, session) = (self.now, &mut self.sessions[number.0]);
+            if is_adopted {
+                (session.expires_at, session.will) = session.parked;
+                return;
+            }
             let expiry_s = session.expiry_s;
             session.expires_at = (expiry_s != u32::MAX).then(|| now + Micros::from_secs(expiry_s));
         }
@@ -162,7 +191,8 @@ impl Model {
 
     fn publish_will(&mut self, will: Option<MessageNo>) {
         if let Some(message) = will {
-            self.take_in(message, None);
+            let intake = self.take_in(message, None);
+            self.recent.intakes[intake].is_acked &= !self.doubtful_wills.contains(&message);
         }
     }
 
@@ -188,7 +218,15 @@ impl Model {
         while let Some((due, is_end, number)) = self.next_due(shard)
             && due <= now
         {
-            if is_end {
+            let session = &mut self.sessions[number.0];
+            let waits = session.will_waits;
+            if now < waits && (session.will.is_some() || session.is_will_untold) {
+                if is_end {
+                    session.expires_at = Some(waits);
+                } else {
+                    session.will = session.will.map(|(message, _)| (message, waits));
+                }
+            } else if is_end {
                 self.end_session(number);
             } else {
                 let will = self.sessions[number.0].will.take();

@@ -26,6 +26,9 @@ pub struct Subscription {
     /// What was published between the two is not owed: what was changed then, and had not been
     /// promised, was lost in a crash.
     pub unsure: Vec<(u64, u64)>,
+    /// Wills that were on their way between the two are not owed: nobody waits for their receipts,
+    /// so nobody sends them again to who is in the place of a lost node.
+    pub misses_wills: Vec<(u64, u64)>,
 }
 
 /// One filter of a SUBSCRIBE.
@@ -65,11 +68,20 @@ impl Subscription {
             });
         let is_unsure = |&(from, to): &(u64, u64)| from <= intake.at && intake.at <= to;
         is_throughout
+            && !self.may_miss(intake)
             && !self.unsure.iter().any(is_unsure)
             && topics::matches(self.filter, topic)
             && self
                 .options_during(intake)
                 .all(|options| options.qos > QoS::AtMostOnce && !self.is_own(options, intake))
+    }
+
+    /// Whether it is a will that was on its way when the session's node was lost.
+    pub fn may_miss(&self, intake: &Intake) -> bool {
+        let is_between = |&(from, to): &(u64, u64)| {
+            intake.settled.is_none_or(|settled| from <= settled) && intake.at <= to
+        };
+        intake.session.is_none() && self.misses_wills.iter().any(is_between)
     }
 
     fn is_own(&self, options: SubscriptionOptions, intake: &Intake) -> bool {
@@ -122,6 +134,7 @@ impl Model {
                 effective: None,
                 ended: None,
                 unsure: Vec::new(),
+                misses_wills: Vec::new(),
             });
             self.sessions[session.0].subscriptions.insert(text, number);
         }

@@ -62,8 +62,10 @@ impl World {
             16 => self.commit_one(),
             17 => self.base_one(),
             18 => drop(self.answer_page()),
+            _ if self.copies.are_on => self.lose_or_go_on(),
             _ => self.crash(),
         }
+        self.follow_lost();
     }
 
     /// Bytes of some connections come to their shards, split anywhere.
@@ -466,6 +468,7 @@ impl World {
     fn let_pass(&mut self) {
         let micros = self.chance.pick(&[100_000, 1_000_000, 3_000_000, 9_000_000]) as u64;
         let end = Micros(self.now().0 + micros + self.chance.below(1000) as u64);
+        let end = end.min(self.copies.unlisted_until());
         self.trace.add(format_args!("time passes to {}", end.0));
         self.pass(end);
     }

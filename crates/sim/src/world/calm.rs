@@ -111,6 +111,7 @@ impl World {
             }
         }
         is_moved |= self.commit_all();
+        is_moved |= self.go_on_with_lost();
         while self.answer_page() {
             is_moved = true;
         }
@@ -179,12 +180,14 @@ impl World {
             }
         }
         self.check_thawed();
+        self.check_places();
         check::calm(&mut self.model);
         if self.model.findings.is_empty() {
             self.model.forget();
         }
         self.dismiss_probe();
-        if self.size.nodes > 1 && self.model.findings.is_empty() && self.chance.one_in(2) {
+        let is_over = self.model.findings.is_empty();
+        if self.size.nodes > 1 && !self.copies.are_on && is_over && self.chance.one_in(2) {
             self.lose_one();
         }
         self.resend_max = usize::MAX;

@@ -15,6 +15,7 @@ use crate::finding::Checker;
 use crate::names::{ClientNo, Root};
 use crate::plant::Plant;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use weir_core::{
     Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered,
 };
@@ -25,15 +26,15 @@ pub(super) struct Crashes {
     pub(super) are_on: bool,
     pub(super) count: usize,
     /// Logs that were cut in the middle of a session's copy.
-    copies_cut: usize,
+    pub(super) copies_cut: usize,
     /// Messages that were between two shards.
     pub(super) redelivered: usize,
     /// Of the shards that are gone.
     pub(super) stats: Vec<Stats>,
     /// Calls whose letters may wait for the log, with their shards and how far that has to be.
-    held: Vec<(usize, Lsn, Root)>,
+    pub(super) held: Vec<(usize, Lsn, Root)>,
     /// By the call with which such letters left.
-    released: BTreeMap<Root, Vec<Root>>,
+    pub(super) released: BTreeMap<Root, Vec<Root>>,
     /// The present call may send letters that waited.
     pub(super) may_release: bool,
     shards_max: u16,
@@ -112,6 +113,9 @@ impl World {
     /// Some shard is told that some of its log is committed.
     pub(super) fn commit_one(&mut self) {
         let shard = self.chance.below(self.shards.len());
+        if self.is_away(shard) {
+            return;
+        }
         let journal = &self.journals[shard];
         let to =
             if self.chance.one_in(2) { journal.last() } else { journal.any_end(&mut self.chance) };
@@ -155,10 +159,16 @@ impl World {
     /// Some shard begins to log anew what it has.
     pub(super) fn base_one(&mut self) {
         let shard = self.chance.below(self.shards.len());
+        if self.is_away(shard) {
+            return;
+        }
         self.base_of(shard);
         if self.chance.one_in(6) {
             // Before what it logs is committed, which it seldom waits for.
             self.go_on();
+            if self.copies.are_on {
+                return self.lose_copied_with(shard);
+            }
             self.crash();
         }
     }
@@ -198,7 +208,7 @@ impl World {
         self.model.crash(&books, shard_of, is_exact, self.pressure.is_on());
         self.trace.add(format_args!("{count} shards start"));
         self.make_shards(count);
-        self.start(&logs);
+        self.start(0..count.into(), &logs);
         self.pass(self.now());
         for at in 0..CLIENTS {
             let is_away = self.clients[at].conn.is_none();
@@ -232,10 +242,10 @@ impl World {
     }
 
     /// Shards that hold nothing take up what the logs say.
-    pub(super) fn start(&mut self, logs: &[Vec<Logged>]) {
+    pub(super) fn start(&mut self, shards: Range<usize>, logs: &[Vec<Logged>]) {
         let now = self.now();
         let mut rebuilt: Vec<(ShardId, Rebuild)> = Vec::new();
-        for (shard, log) in logs.iter().enumerate() {
+        for (shard, log) in (shards.start..).zip(logs) {
             match self.rebuild(log) {
                 Ok(rebuild) => rebuilt.push((ShardId(shard as u16), rebuild)),
                 Err(what) => self.model.fail(Checker::Recovery, format!("log {shard}: {what}")),
@@ -245,34 +255,57 @@ impl World {
         if self.saboteur.strikes(Plant::ForgetMailed) {
             late.clear();
         }
+        let marks = self.marks_of_others(&shards, &rebuilt);
         let parcels = self.parcels(rebuilt);
-        for shard in &mut self.shards {
+        for shard in &mut self.shards[shards.clone()] {
             shard.keep_log();
         }
         self.keep_pages();
-        self.each(|shard, now, sink| shard.begin_base(now, sink));
+        self.each(&shards, |shard, now, sink| shard.begin_base(now, sink));
+        let partitions = Partitions::spread(shards.len() as u16, self.seed);
         for parcel in parcels {
-            let partitions = Partitions::spread(self.shards.len() as u16, self.seed);
             let owner = parcel.name().map_or(ShardId(0), |name| partitions.owner(name));
             let restored = |shard: &mut Shard, now, sink: &mut Output<'_>| {
                 shard.restored(parcel, now, sink);
             };
-            self.tell(owner.0.into(), restored);
+            self.tell(shards.start + usize::from(owner.0), restored);
+        }
+        for (shard, from, number) in marks {
+            self.tell(shard, |it, _, sink| it.restored_mark(from, number, sink));
         }
         self.crashes.redelivered += late.len();
         for late in &late {
             self.trace.add(format_args!("late: {late:?}"));
-            for shard in 0..self.shards.len() {
-                self.tell(shard, |it, now, sink| it.redelivered(late, shard == 0, now, sink));
+            for shard in shards.clone() {
+                let is_first = shard == shards.start;
+                self.tell(shard, |it, now, sink| it.redelivered(late, is_first, now, sink));
             }
         }
-        self.each(|shard, now, sink| shard.end_base(now, sink));
-        for shard in 0..self.shards.len() {
+        self.each(&shards, |shard, now, sink| shard.end_base(now, sink));
+        for shard in shards {
             let last = self.journals[shard].last();
             self.journals[shard].commit(last);
             self.tell(shard, |shard, now, sink| shard.committed(last, now, sink));
             self.journals[shard].keep_only(self.model.keep(shard));
         }
+    }
+
+    /// How far the shards had handled what those of other nodes mailed.
+    fn marks_of_others(
+        &mut self,
+        own: &Range<usize>,
+        rebuilt: &[(ShardId, Rebuild)],
+    ) -> Vec<(usize, ShardId, Lsn)> {
+        let mut marks = Vec::new();
+        for &(ShardId(shard), ref rebuild) in rebuilt {
+            let others = rebuild.marks().filter(|(from, _)| !own.contains(&from.0.into()));
+            marks.extend(others.map(|(from, number)| (usize::from(shard), from, number)));
+        }
+        let is_any = !marks.is_empty() && self.size.nodes > 1;
+        if !is_any || self.saboteur.strikes(Plant::ForgetOthersMarks) {
+            marks.clear();
+        }
+        marks
     }
 
     /// All that the logs say. What is on pages has to be there.
@@ -342,8 +375,12 @@ impl World {
         if rebuild.is_whole() { Ok(rebuild) } else { Err("its beginning is not whole".into()) }
     }
 
-    fn each(&mut self, mut say: impl FnMut(&mut Shard, Micros, &mut Output<'_>)) {
-        for shard in 0..self.shards.len() {
+    fn each(
+        &mut self,
+        shards: &Range<usize>,
+        mut say: impl FnMut(&mut Shard, Micros, &mut Output<'_>),
+    ) {
+        for shard in shards.clone() {
             self.tell(shard, &mut say);
         }
     }

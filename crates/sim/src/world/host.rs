@@ -81,6 +81,7 @@ impl World {
                 Event::Parcel(to, parcel, key) => self.send_parcel(shard, to, root, parcel, key),
                 Event::Mail(to, mut mail) => {
                     self.note_claim(shard, &mail);
+                    self.note_adoption(shard, &mail);
                     let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
@@ -119,7 +120,7 @@ impl World {
     }
 
     /// A letter of this call is delivered, or the call is over.
-    fn settle(&mut self, root: Root) {
+    pub(super) fn settle(&mut self, root: Root) {
         if self.open_letters.get(&root).is_none_or(|&count| count == 0) {
             self.open_letters.remove(&root);
             self.model.settled(root);
@@ -134,6 +135,9 @@ impl World {
     }
 
     pub(super) fn post(&mut self, from: usize, to: usize, root: Root, letter: Letter) {
+        if self.drops_letter(from, to, root) {
+            return;
+        }
         *self.open_letters.entry(root).or_default() += 1;
         self.mail.entry((from, to)).or_default().push_back((root, letter));
     }
@@ -354,6 +358,7 @@ impl World {
                 let mail = through_bytes(&mail);
                 let comes = self.comes(&mail);
                 self.hear_claim(to, &mail);
+                self.follow_letter(from, to, &mail);
                 self.model.begin_call(root, to);
                 let from = ShardId(from as u16);
                 let press = self.press_for(&mail);
@@ -370,6 +375,7 @@ impl World {
                     self.has_come(client, to);
                 }
                 self.carry_out(to, root, events);
+                self.copies.is_told = false;
             }
             Letter::Conn(conn) => {
                 if self.lines[conn.0].end == BrokerEnd::Moving {
@@ -426,7 +432,7 @@ impl World {
             let due = self.shards[shard].poll_timeout().into_iter().chain(booked).min();
             due.map(|due| (due, shard))
         };
-        (0..self.shards.len()).filter_map(of_shard).min()
+        (0..self.shards.len()).filter(|&shard| !self.is_away(shard)).filter_map(of_shard).min()
     }
 }
 

@@ -53,7 +53,11 @@ impl World {
         }
     }
 
-    fn say(&mut self, shard: u16, call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>)) {
+    pub(super) fn say(
+        &mut self,
+        shard: u16,
+        call: impl FnOnce(&mut Shard, Micros, &mut Output<'_>),
+    ) {
         let root = self.new_root();
         self.model.begin_call(root, shard.into());
         let ((), events) = self.act(shard.into(), call);
@@ -103,13 +107,18 @@ impl World {
         // A start after a crash may have made another number of shards.
         let shards = self.shards.len() / nodes;
         let is_probe = client >= CLIENTS || nodes == 1;
-        let node = if is_probe { client % nodes } else { self.chance.below(nodes) };
+        let mut node = if is_probe { client % nodes } else { self.chance.below(nodes) };
+        while self.copies.is_closed(node) {
+            node = (node + 1) % nodes;
+        }
         node * shards + self.chance.below(shards)
     }
 
     /// Whose session a shard claims.
     pub(super) fn note_claim(&mut self, shard: usize, mail: &Mail) {
-        self.hear_claim(shard, mail);
+        if !self.copies.is_told {
+            self.hear_claim(shard, mail);
+        }
         if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
             && let Some(client) = ClientNo::of(client_id)
         {
@@ -163,10 +172,10 @@ impl World {
         }
         begun.into_iter().for_each(|client| self.model.begun_elsewhere(client));
         for event in events {
-            if let Event::Mail(_, Mail::Session(SessionMail::Leaving { claim, .. })) = event
+            if let &Event::Mail(to, Mail::Session(SessionMail::Leaving { ref claim, .. })) = event
                 && let Some(&client) = self.claims.get(claim)
             {
-                self.model.leaves(client);
+                self.model.leaves(client, (shard, to));
             }
         }
     }
@@ -186,7 +195,8 @@ impl World {
     /// It was.
     pub(super) fn has_come(&mut self, client: ClientNo, shard: usize) {
         if self.shards[shard].client(&client.client_id()).is_some() {
-            self.model.comes(client, shard);
+            let is_adopted = self.copies.adopted.remove(&client);
+            self.model.comes(client, shard, is_adopted);
         }
     }
 }

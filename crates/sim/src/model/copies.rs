@@ -1,0 +1,151 @@
+//! A node is lost whose log another has: what outlives that, and what may or may not.
+//!
+//! As in a crash of the whole broker, what the log still says tells which books hold for its
+//! sessions; but others go on, and a session that was on its way has another node that has it.
+
+use super::{Kept, Model, Orphan};
+use crate::message::Message;
+use crate::names::{ClientNo, ConnNo, Root, SessionNo};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use weir_core::Micros;
+
+impl Model {
+    /// A node is gone with these connections. What its clients were not told may not be.
+    pub fn lose_copied_node(&mut self, shards: &Range<usize>, conns: &[ConnNo]) {
+        for &conn in conns {
+            let conn = &mut self.conns[conn.0];
+            (conn.is_open, conn.is_live, conn.owed_connack, conn.will) = (false, false, None, None);
+            conn.asking = None;
+            conn.owed.clear();
+            conn.subscribes.clear();
+        }
+        self.promised.retain(|shard, _| !shards.contains(shard));
+        self.orphans.retain(|orphan| !shards.contains(&orphan.shard));
+        let its = self.recent.intakes.iter_mut().filter(|it| shards.contains(&it.shard));
+        for intake in its {
+            // A will has no acknowledgement: whether it went anywhere is not known.
+            intake.is_acked &= intake.session.is_some();
+            intake.is_doubtful |= intake.acked_at.is_none();
+        }
+        for intake in &mut self.recent.intakes {
+            let is_waited_for = intake.session.is_some() && intake.acked_at.is_none();
+            intake.again += usize::from(is_waited_for && !shards.contains(&intake.shard));
+        }
+        self.doubt_retains(|shard| shards.contains(&shard));
+        for subscribe in &mut self.recent.subscribes {
+            let session = self.subscriptions[subscribe.subscription.0].session;
+            subscribe.is_broken |= shards.contains(&self.sessions[session.0].shard);
+        }
+    }
+
+    /// A letter that this call set off is lost with its sender: who subscribed does not hear of it.
+    pub fn loses_letter(&mut self, root: Root) {
+        if let Some(unsettled) = self.recent.unsettled.get_mut(&root) {
+            unsettled.subscribes.clear();
+        }
+    }
+
+    /// Others are in the place of its shards, with the books that their logs make valid.
+    /// `is_watched` says of whose wills another node knows, which sends them; others wait until
+    /// `will_waits`.
+    pub fn stand_in(
+        &mut self,
+        books: &BTreeMap<usize, Kept>,
+        shard_of: impl Fn(ClientNo) -> usize,
+        is_watched: impl Fn(ClientNo) -> bool,
+        will_waits: Micros,
+    ) {
+        let at = self.tick();
+        self.undo_copies(|shard| books.get(&shard));
+        let is_lost = |shard: usize| books.contains_key(&shard);
+        let mut back = BTreeMap::new();
+        for kept in books.values() {
+            let durable = kept.sessions.iter().filter(|it| it.session.expiry_s > 0);
+            back.extend(durable.map(|it| (it.number, (kept.at, it.clone()))));
+        }
+        for number in self.alive.clone().into_values() {
+            if self.stays_elsewhere(number, &is_lost) {
+                back.remove(&number);
+            } else if !back.contains_key(&number) {
+                self.alive.remove(&self.sessions[number.0].client);
+                self.lose_session(number, at);
+            }
+        }
+        for (number, (kept_at, mut kept)) in back {
+            let other = self.alive.get(&kept.session.client);
+            if other.is_some_and(|&other| other != number && !is_lost(self.session(other).shard)) {
+                // Begun anew meanwhile: whoever has that has the other dropped.
+                continue;
+            }
+            if kept.session.moving.is_some() {
+                (kept.session.expires_at, kept.session.will) = kept.session.parked;
+                // Its client has come for it, and may not have been let in.
+                self.doubtful_wills.extend(kept.session.will.map(|(message, _)| message));
+            }
+            let is_sure = |_: &Message| false;
+            self.bring_back(kept, kept_at, at, &shard_of, is_sure);
+            for subscription in self.sessions[number.0].subscriptions.values() {
+                self.subscriptions[subscription.0].misses_wills.push((kept_at, at));
+            }
+            let session = &mut self.sessions[number.0];
+            let watched = session.will.take_if(|_| is_watched(session.client));
+            (session.will_waits, session.is_will_untold) = (will_waits, watched.is_some());
+        }
+    }
+
+    /// Whether a session is on a node that is there. One that was to go to the lost node, and is
+    /// not known to be there, is where it was.
+    fn stays_elsewhere(&mut self, number: SessionNo, is_lost: &impl Fn(usize) -> bool) -> bool {
+        let session = &mut self.sessions[number.0];
+        let is_here = session.shard != usize::MAX && !is_lost(session.shard);
+        match session.moving {
+            None => is_here,
+            Some((from, _)) if is_lost(from) => {
+                if is_here {
+                    session.moving = None;
+                }
+                is_here
+            }
+            Some((from, to)) => {
+                if is_lost(to) {
+                    session.shard = from;
+                    (session.moving, session.conn) = (None, None);
+                    (session.expires_at, session.will) = (session.parked.0, None);
+                }
+                true
+            }
+        }
+    }
+
+    /// A shard publishes the will of a client whose node is lost, or has to.
+    pub fn orphan(&mut self, orphan: Orphan) {
+        self.orphans.push(orphan);
+    }
+
+    /// Whether a shard has a will of this client to publish.
+    pub fn has_orphan(&self, client: ClientNo, shard: usize) -> bool {
+        self.orphans.iter().any(|orphan| (orphan.client, orphan.shard) == (client, shard))
+    }
+
+    /// Who has a will from a log is told that another publishes it.
+    pub fn will_taken(&mut self, client: ClientNo, shard: usize) {
+        if let Some(&number) = self.alive.get(&client) {
+            let session = &mut self.sessions[number.0];
+            session.is_will_untold &= session.shard != shard;
+        }
+    }
+
+    /// Whether a client's session is to come to this shard.
+    pub fn is_on_its_way(&self, client: ClientNo, to: usize) -> bool {
+        let session = self.alive.get(&client).map(|&number| self.session(number));
+        session.is_some_and(|it| it.shard == usize::MAX && it.moving.is_some_and(|way| way.1 == to))
+    }
+
+    /// Who had a session knows that it is where it went.
+    pub fn taken(&mut self, client: ClientNo, by: usize) {
+        if let Some(&number) = self.alive.get(&client) {
+            self.sessions[number.0].moving.take_if(|(from, _)| *from == by);
+        }
+    }
+}

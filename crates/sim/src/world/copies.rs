@@ -1,0 +1,584 @@
+//! Nodes that are lost at any moment while others have copies of their logs: one of those stands in
+//! for it, until all sessions are its own, and the node comes back with nothing.
+
+use super::journal::{Journal, Logged};
+use super::line::BrokerEnd;
+use super::sink::Letter;
+use super::{Port, World};
+use crate::finding::Checker;
+use crate::message::Message;
+use crate::model::{Kept, Orphan};
+use crate::names::{ClientNo, ConnNo, MessageNo, Root};
+use crate::plant::Plant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use weir_core::{Claim, Lsn, Mail, Micros, Partitions, Record, SessionMail};
+
+/// How long a will from a log waits for other nodes, as the core has it.
+const WILL_WAITS: Micros = Micros(8_000_000);
+
+/// What there is of copies.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    pub(super) are_on: bool,
+    away: Option<Away>,
+    /// How often a node was lost.
+    lost: usize,
+    /// Nodes that clients cannot come to.
+    closed: BTreeSet<usize>,
+    /// Wills that shards know of, of other nodes' clients.
+    watched: BTreeMap<(usize, ClientNo), Watch>,
+    /// By which claim a shard takes a session over, for no client.
+    adoptions: BTreeMap<(usize, ClientNo), Claim>,
+    /// Sessions that come so.
+    pub(super) adopted: BTreeSet<ClientNo>,
+    /// The present letter says who has a session.
+    pub(super) is_told: bool,
+}
+
+/// A node that is lost.
+#[derive(Debug)]
+struct Away {
+    shards: Range<usize>,
+    /// Of the node that has the copy.
+    keeper: Range<usize>,
+    phase: Phase,
+    logs: Vec<Vec<Logged>>,
+    books: BTreeMap<usize, Kept>,
+    /// Letters to it that are lost, by sender and call.
+    dropped: Vec<(usize, Root)>,
+    /// Shards that know of the stand-in.
+    knowing: BTreeSet<usize>,
+    /// When that began.
+    began: Micros,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nobody is in its place.
+    Gone,
+    /// A stand-in is there.
+    StandIn,
+    /// It has offered its sessions.
+    Offered,
+    /// It is gone as well.
+    Left,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    holder: usize,
+    claim: Claim,
+    message: MessageNo,
+    wait_s: u32,
+    /// The client has come to another node, with a clean start or not.
+    came: Option<bool>,
+}
+
+impl Copies {
+    pub(super) fn new(are_on: bool) -> Self {
+        Self { are_on, ..Self::default() }
+    }
+
+    pub(super) fn is_closed(&self, node: usize) -> bool {
+        self.closed.contains(&node)
+    }
+
+    /// Time does not pass beyond this while a stand-in does not know what others have: it waits for
+    /// that only so long.
+    pub(super) fn unlisted_until(&self) -> Micros {
+        let away = self.away.as_ref().filter(|away| away.phase == Phase::StandIn);
+        away.map_or(Micros(u64::MAX), |away| Micros(away.began.0 + WILL_WAITS.0 / 2))
+    }
+}
+
+impl World {
+    /// Nobody is there as this shard.
+    pub(super) fn is_away(&self, shard: usize) -> bool {
+        let is_its = |away: &Away| {
+            away.shards.contains(&shard) && matches!(away.phase, Phase::Gone | Phase::Left)
+        };
+        self.copies.away.as_ref().is_some_and(is_its)
+    }
+
+    /// Some node is lost, or what follows on that goes on.
+    pub(super) fn lose_or_go_on(&mut self) {
+        let shard = self.chance.below(self.shards.len());
+        if self.copies.away.is_some() {
+            let _ = self.go_on_with_lost();
+        } else {
+            self.lose_copied_with(shard);
+        }
+    }
+
+    /// Goes on with what follows on a loss, now and then.
+    pub(super) fn follow_lost(&mut self) {
+        if self.copies.are_on {
+            self.open_nodes();
+            if self.copies.away.is_some() && self.chance.one_in(10) {
+                self.go_on_with_lost();
+            }
+        }
+    }
+
+    /// The node of this shard is lost, unless another is.
+    pub(super) fn lose_copied_with(&mut self, shard: usize) {
+        if self.copies.away.is_some() || !self.copies.closed.is_empty() {
+            return;
+        }
+        let each = usize::from(self.size.shards);
+        let node = shard / each;
+        let shards = node * each..(node + 1) * each;
+        let keepers: Vec<usize> =
+            (0..self.size.nodes.into()).filter(|&other| other != node).collect();
+        let keeper = self.chance.pick(&keepers);
+        self.trace.add(format_args!("node {node} is lost, which node {keeper} has a copy of"));
+        let (logs, books) = self.cut_logs(&shards);
+        self.copies.lost += 1;
+        self.copies.closed.insert(node);
+        self.copies.watched.retain(|(shard, _), _| !shards.contains(shard));
+        self.copies.away = Some(Away {
+            shards: shards.clone(),
+            keeper: keeper * each..(keeper + 1) * each,
+            phase: Phase::Gone,
+            logs,
+            books,
+            dropped: Vec::new(),
+            knowing: BTreeSet::new(),
+            began: Micros(0),
+        });
+        let conns = self.lose_lines(&shards);
+        self.model.lose_copied_node(&shards, &conns);
+        self.clear_shards(&shards);
+        self.lose_letters(&shards);
+        self.notice_ends();
+    }
+
+    fn cut_logs(&mut self, shards: &Range<usize>) -> (Vec<Vec<Logged>>, BTreeMap<usize, Kept>) {
+        let (mut logs, mut books) = (Vec::new(), BTreeMap::new());
+        for shard in shards.clone() {
+            let journal = std::mem::take(&mut self.journals[shard]);
+            let end = journal.end_of_crash(false, &mut self.chance);
+            self.crashes.copies_cut += usize::from(journal.is_in_copy(end));
+            let (told, last) = (journal.told.0, journal.last().0);
+            self.trace.add(format_args!("  shard {shard} has {told} <= {} <= {last}", end.0));
+            let (records, kept) = journal.cut(end, self.model.promised(shard));
+            logs.push(records);
+            books.insert(shard, kept);
+        }
+        (logs, books)
+    }
+
+    /// The broker's ends of a node's connections are closed.
+    fn lose_lines(&mut self, shards: &Range<usize>) -> Vec<ConnNo> {
+        let is_carried = |conn: ConnNo| {
+            let its = self.mail.iter().filter(|((_, to), _)| shards.contains(to));
+            its.flat_map(|(_, letters)| letters)
+                .any(|(_, letter)| matches!(letter, Letter::Conn(it) if *it == conn))
+        };
+        let is_its = |&conn: &ConnNo| match self.lines[conn.0].end {
+            BrokerEnd::At(shard, _) => shards.contains(&shard),
+            BrokerEnd::Moving => is_carried(conn),
+            BrokerEnd::Closed => false,
+        };
+        let conns: Vec<ConnNo> = (0..self.lines.len()).map(ConnNo).filter(is_its).collect();
+        let are_read = self.chance.one_in(2);
+        for &conn in &conns {
+            let line = &mut self.lines[conn.0];
+            (line.end, line.is_paused) = (BrokerEnd::Closed, false);
+            line.up.clear();
+            line.unconsumed.clear();
+            if !are_read {
+                line.down.clear();
+            }
+            self.accepted.remove(&conn);
+        }
+        self.questions.retain(|question| !shards.contains(&question.shard));
+        conns
+    }
+
+    /// What the shards of a node were is gone.
+    fn clear_shards(&mut self, shards: &Range<usize>) {
+        for shard in shards.clone() {
+            self.crashes.stats.push(self.shards[shard].stats());
+            self.shards[shard] = self.make_shard(shard as u16);
+            self.ports[shard] = Port::default();
+            self.journals[shard] = Journal::default();
+        }
+    }
+
+    /// Letters from and to a node are lost. Whoever has sent one there still waits for it.
+    fn lose_letters(&mut self, shards: &Range<usize>) {
+        let mut settled = Vec::new();
+        for (&(from, to), letters) in &mut self.mail {
+            if shards.contains(&from) || shards.contains(&to) {
+                for (root, _) in letters.drain(..) {
+                    match &mut self.copies.away {
+                        Some(away) if away.phase == Phase::Gone && !shards.contains(&from) => {
+                            away.dropped.push((from, root));
+                        }
+                        _ => {
+                            self.model.loses_letter(root);
+                            settled.push(root);
+                        }
+                    }
+                }
+            }
+        }
+        let held = self.crashes.held.extract_if(.., |(shard, ..)| shards.contains(shard));
+        settled.extend(held.map(|(.., root)| root));
+        self.settle_lost(settled);
+    }
+
+    fn settle_lost(&mut self, letters: Vec<Root>) {
+        for root in letters {
+            if let Some(count) = self.open_letters.get_mut(&root) {
+                *count -= 1;
+            }
+            self.settle(root);
+        }
+    }
+
+    /// Whether a letter goes nowhere: whom it is for is lost, or its sender does not know who is in
+    /// that place.
+    pub(super) fn drops_letter(&mut self, from: usize, to: usize, root: Root) -> bool {
+        let Some(away) = self.copies.away.as_mut().filter(|away| away.shards.contains(&to)) else {
+            return false;
+        };
+        if away.shards.contains(&from) || away.knowing.contains(&from) {
+            return false;
+        }
+        away.dropped.push((from, root));
+        *self.open_letters.entry(root).or_default() += 1;
+        true
+    }
+
+    /// The next that follows on a loss, if it can be. Says whether it was.
+    pub(super) fn go_on_with_lost(&mut self) -> bool {
+        self.open_nodes();
+        let Some(away) = &self.copies.away else { return false };
+        let (shards, phase) = (away.shards.clone(), away.phase);
+        match phase {
+            Phase::Gone => self.begin_stand_in(),
+            Phase::StandIn if self.knows_all(&shards) => self.offer(),
+            Phase::Offered if self.has_no_sessions(&shards) => self.end_stand_in(),
+            Phase::Left => self.come_back(),
+            Phase::StandIn | Phase::Offered => return false,
+        }
+        true
+    }
+
+    fn has_no_sessions(&mut self, shards: &Range<usize>) -> bool {
+        self.shards[shards.clone()].iter().all(|shard| shard.kept_sessions() == 0)
+            || self.saboteur.strikes(Plant::LeaveEarly)
+    }
+
+    fn knows_all(&self, shards: &Range<usize>) -> bool {
+        let others = self.shards.len() - shards.len();
+        self.shards[shards.clone()].iter().all(|shard| shard.lists() == others)
+    }
+
+    /// Nodes that know what all others have let clients in.
+    fn open_nodes(&mut self) {
+        let each = usize::from(self.size.shards);
+        let away = self.copies.away.as_ref().map(|away| away.shards.clone());
+        for node in self.copies.closed.clone() {
+            let shards = node * each..(node + 1) * each;
+            if away.as_ref() != Some(&shards) && self.knows_all(&shards) {
+                self.trace.add(format_args!("node {node} serves"));
+                self.copies.closed.remove(&node);
+            }
+        }
+    }
+
+    fn away_mut(&mut self) -> &mut Away {
+        self.copies.away.as_mut().expect("a node is lost")
+    }
+
+    fn others(&mut self, shards: &Range<usize>) -> Vec<usize> {
+        let mut others: Vec<usize> =
+            (0..self.shards.len()).filter(|shard| !shards.contains(shard)).collect();
+        for at in (1..others.len()).rev() {
+            others.swap(at, self.chance.below(at + 1));
+        }
+        others
+    }
+
+    fn begin_stand_in(&mut self) {
+        let now = self.now();
+        let away = self.away_mut();
+        (away.phase, away.began) = (Phase::StandIn, now);
+        let (shards, keeper) = (away.shards.clone(), away.keeper.clone());
+        let (logs, books) = (std::mem::take(&mut away.logs), std::mem::take(&mut away.books));
+        self.trace.add(format_args!("shards {shards:?} have a stand-in"));
+        let partitions = Partitions::spread(self.size.shards, self.seed);
+        let first = shards.start;
+        let shard_of =
+            |client: ClientNo| first + usize::from(partitions.owner(&client.client_id()).0);
+        let is_watched = |client: ClientNo| {
+            let mut all = self.copies.watched.iter();
+            all.any(|((_, whose), it)| *whose == client && shards.contains(&it.holder))
+        };
+        self.model.stand_in(&books, shard_of, is_watched, now + WILL_WAITS);
+        for shard in keeper {
+            self.shards[shard].adopt_from(Some(node(&shards)));
+        }
+        self.clear_shards(&shards);
+        self.shards[shards.clone()].iter_mut().for_each(weir_core::Shard::stand_in);
+        self.start(shards.clone(), &logs);
+        for shard in self.others(&shards) {
+            self.tell_replaced(shard, &shards);
+        }
+        self.join(&shards);
+        self.pass(self.now());
+    }
+
+    /// A shard is told who is in the place of a lost node.
+    fn tell_replaced(&mut self, shard: usize, lost: &Range<usize>) {
+        let root = self.new_root();
+        let away = self.away_mut();
+        away.knowing.insert(shard);
+        let its = away.dropped.extract_if(.., |(from, _)| *from == shard);
+        let roots: Vec<Root> = its.map(|(_, root)| root).collect();
+        self.crashes.released.entry(root).or_default().extend(roots);
+        self.model.begin_call(root, shard);
+        self.orphan_wills(shard, lost);
+        let is_lost = self.saboteur.strikes(Plant::ReplaceAsLost);
+        let before = self.journals[shard].last();
+        let ((), events) = self.act(shard, |shard, now, sink| {
+            if is_lost {
+                shard.node_lost(node(lost), now, sink);
+                shard.node_joined(node(lost), now, sink);
+            } else {
+                shard.node_replaced(node(lost), now, sink);
+            }
+        });
+        self.come_with_loss(shard, before);
+        self.carry_out(shard, root, events);
+    }
+
+    fn tell_lost(&mut self, shard: usize, lost: &Range<usize>) {
+        let root = self.new_root();
+        let before = self.journals[shard].last();
+        self.model.begin_call(root, shard);
+        let ((), events) = self.act(shard, |shard, now, sink| {
+            shard.node_lost(node(lost), now, sink);
+        });
+        self.come_with_loss(shard, before);
+        self.carry_out(shard, root, events);
+    }
+
+    /// Sessions may have waited for a lost node alone before they were whole: the log has them.
+    fn come_with_loss(&mut self, shard: usize, before: Lsn) {
+        let mut come = Vec::new();
+        for logged in self.journals[shard].behind(before) {
+            if let Record::Session { session: Lsn::NONE, client_id, .. } = logged.record()
+                && let Some(client) = ClientNo::of(client_id)
+                && self.model.is_on_its_way(client, shard)
+            {
+                come.push(client);
+            }
+        }
+        come.into_iter().for_each(|client| self.has_come(client, shard));
+    }
+
+    /// The wills that a shard knows of a lost node's clients are to be published by it.
+    fn orphan_wills(&mut self, shard: usize, lost: &Range<usize>) {
+        let now = self.now();
+        let is_its =
+            |&(at, _): &(usize, ClientNo), it: &mut Watch| at == shard && lost.contains(&it.holder);
+        let wills: Vec<_> = self.copies.watched.extract_if(.., is_its).collect();
+        for ((_, client), Watch { message, wait_s, came, .. }) in wills {
+            let due = match came {
+                Some(false) if wait_s > 0 => continue,
+                Some(true) => now,
+                _ => now + Micros::from_secs(wait_s),
+            };
+            self.model.orphan(Orphan { client, message, due, shard });
+        }
+    }
+
+    /// The shards of a node and all others are told of each other.
+    fn join(&mut self, shards: &Range<usize>) {
+        let size = self.size;
+        for shard in shards.clone() {
+            for other in size.all().filter(|other| *other != node(shards)) {
+                self.say(shard as u16, |shard, now, sink| {
+                    shard.node_joined(other.clone(), now, sink);
+                });
+            }
+        }
+    }
+
+    fn offer(&mut self) {
+        let away = self.away_mut();
+        away.phase = Phase::Offered;
+        let (shards, keeper) = (away.shards.clone(), node(&away.keeper));
+        self.trace.add(format_args!("the stand-in offers its sessions"));
+        for shard in shards {
+            let keeper = keeper.clone();
+            self.say(shard as u16, |shard, now, sink| shard.offer_sessions(keeper, now, sink));
+        }
+    }
+
+    /// All that a stand-in had is another's: what it has sent arrives, and it is lost.
+    fn end_stand_in(&mut self) {
+        let shards = self.away_mut().shards.clone();
+        self.trace.add(format_args!("the stand-in leaves"));
+        let others = self.others(&shards);
+        for from in shards.clone() {
+            for &to in &others {
+                while self.deliver(from, to) {}
+            }
+        }
+        let away = self.away_mut();
+        away.phase = Phase::Left;
+        away.knowing.clear();
+        self.clear_shards(&shards);
+        self.lose_letters(&shards);
+        self.copies.watched.retain(|(shard, _), _| !shards.contains(shard));
+        for &shard in &others {
+            let is_its = |((at, _), it): (&(usize, ClientNo), &Watch)| {
+                *at == shard && shards.contains(&it.holder)
+            };
+            if let Some(((_, client), it)) =
+                self.copies.watched.iter().find(|&(at, it)| is_its((at, it)))
+            {
+                let what = format!("client {}: {it:?} is watched by shard {shard}", client.0);
+                self.model.fail(Checker::Wills, what);
+            }
+            self.tell_lost(shard, &shards);
+        }
+        for shard in self.away_mut().keeper.clone() {
+            self.shards[shard].adopt_from(None);
+        }
+    }
+
+    /// The node that was lost is there again, with nothing.
+    fn come_back(&mut self) {
+        let Some(away) = self.copies.away.take() else { return };
+        let shards = away.shards;
+        self.trace.add(format_args!("shards {shards:?} are back"));
+        self.settle_lost(away.dropped.into_iter().map(|(_, root)| root).collect());
+        self.clear_shards(&shards);
+        self.start(shards.clone(), &[]);
+        for shard in self.others(&shards) {
+            self.say(shard as u16, |shard, now, sink| {
+                shard.node_joined(node(&shards), now, sink);
+            });
+        }
+        self.join(&shards);
+    }
+
+    /// A shard may claim a session for no client.
+    pub(super) fn note_adoption(&mut self, shard: usize, mail: &Mail) {
+        if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
+            && let Some(client) = ClientNo::of(client_id)
+        {
+            if self.copies.is_told {
+                self.copies.adoptions.insert((shard, client), *claim);
+            } else {
+                self.copies.adoptions.remove(&(shard, client));
+                self.copies.came((shard, client), *claim, *is_clean);
+            }
+        }
+    }
+
+    /// What a letter of sessions says to whom it comes to.
+    pub(super) fn follow_letter(&mut self, from: usize, to: usize, mail: &Mail) {
+        let Mail::Session(mail) = mail else { return };
+        self.copies.is_told = matches!(mail, SessionMail::Held { .. });
+        match mail {
+            SessionMail::Will { client_id, claim, will, wait_s } => {
+                let (Some(client), Some(message)) = (ClientNo::of(client_id), message_of(will))
+                else {
+                    return;
+                };
+                if *claim == Claim::NONE && self.model.has_orphan(client, to) {
+                    return;
+                }
+                let (claim, wait_s, came) = (*claim, *wait_s, None);
+                let watch = Watch { holder: from, claim, message, wait_s, came };
+                self.copies.watched.insert((to, client), watch);
+            }
+            SessionMail::WillOver { client_id } => {
+                let Some(client) = ClientNo::of(client_id) else { return };
+                if self.copies.watched.get(&(to, client)).is_some_and(|it| it.holder == from) {
+                    self.copies.watched.remove(&(to, client));
+                }
+            }
+            SessionMail::Unwatch => {
+                self.copies.watched.retain(|(at, _), it| *at != to || it.holder != from);
+            }
+            SessionMail::Claim { client_id, claim, is_clean, .. } => {
+                let Some(client) = ClientNo::of(client_id) else { return };
+                self.copies.came((to, client), *claim, *is_clean);
+            }
+            SessionMail::Leaving { claim, .. } => {
+                let Some(&client) = self.claims.get(claim) else { return };
+                if self.copies.adoptions.get(&(to, client)) == Some(claim) {
+                    self.copies.adopted.insert(client);
+                } else {
+                    self.copies.adopted.remove(&client);
+                }
+            }
+            SessionMail::WillTaken { client_id, .. } => {
+                let client = ClientNo::of(client_id);
+                client.into_iter().for_each(|client| self.model.will_taken(client, to));
+            }
+            SessionMail::Taken { claim } => {
+                if let Some(&client) = self.claims.get(claim) {
+                    self.model.taken(client, to);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Each client has one session in the cluster, where the books have it.
+    pub(super) fn check_places(&mut self) {
+        if !self.copies.are_on {
+            return;
+        }
+        if let Some(away) = &self.copies.away {
+            let what = format!("shards {:?} are never back: {:?}", away.shards, away.phase);
+            self.model.fail(Checker::Session, what);
+        }
+        for client in (0..super::CLIENTS).map(ClientNo) {
+            let client_id = client.client_id();
+            let is_there = |&at: &usize| self.shards[at].client(&client_id).is_some();
+            let there: Vec<usize> = (0..self.shards.len()).filter(is_there).collect();
+            let booked = self.model.alive.get(&client).map(|&it| self.model.sessions[it.0].shard);
+            if there != Vec::from_iter(booked) {
+                let what = format!("{client_id} is at shards {there:?}, and at {booked:?}");
+                self.model.fail(Checker::Session, what);
+            }
+        }
+    }
+
+    /// How often a node was lost whose log another has.
+    pub fn nodes_lost(&self) -> usize {
+        self.copies.lost
+    }
+}
+
+impl Copies {
+    /// A shard hears that a client has come to another than whose will it knows of.
+    fn came(&mut self, whose: (usize, ClientNo), claim: Claim, is_clean: bool) {
+        if let Some(it) = self.watched.get_mut(&whose).filter(|it| it.claim < claim) {
+            it.came = Some(it.came.unwrap_or_default() | is_clean);
+        }
+    }
+}
+
+/// The shards of a node, as the core has them.
+fn node(shards: &Range<usize>) -> Range<u16> {
+    shards.start as u16..shards.end as u16
+}
+
+/// The message of a will in a letter: behind its flags and topic, whose lengths take a byte each.
+fn message_of(will: &[u8]) -> Option<MessageNo> {
+    let topic = usize::from(*will.get(1)?);
+    let payload = usize::from(*will.get(2 + topic)?);
+    Message::number(will.get(3 + topic..3 + topic + payload)?)
+}
