@@ -162,7 +162,7 @@ impl Model {
         session.shard = self.call.shard;
         session.expiry_s = asked.expiry_s;
         (session.expires_at, session.will) = (None, None);
-        session.parked = (None, None);
+        (session.parked, session.taken_back) = ((None, None), None);
         (session.will_waits, session.is_will_untold) = (Micros(0), false);
         let conn = &mut self.conns[conn.0];
         conn.session = Some(number);
@@ -185,7 +185,7 @@ impl Model {
         let taken_back = will.take_if(|will| goes_on && will.delay_s > 0);
         let (now, its) = (self.now, &mut self.sessions[session.0]);
         let due = |will: Will| now + Micros::from_secs(will.delay_s.min(its.expiry_s));
-        its.parked.1 = taken_back.map(|will| (will.message, due(will)));
+        its.taken_back = taken_back.map(|will| (will.message, due(will)));
         self.call.closing.push(conn);
         self.end_conn(conn, true);
     }

@@ -43,6 +43,8 @@ pub struct Session {
     pub moving: Option<(usize, usize)>,
     /// When it would have ended, and its will been due, had it not left.
     pub parked: Deadlines,
+    /// The will of its last connection, which its client has taken back by coming elsewhere.
+    pub taken_back: Option<(MessageNo, Micros)>,
     /// Until then a will that a log has brought waits for other nodes, and so does the end of the
     /// session, which is the will's as well.
     pub will_waits: Micros,
@@ -106,6 +108,7 @@ impl Model {
             subscriptions: BTreeMap::new(),
             moving: None,
             parked: (None, None),
+            taken_back: None,
             will_waits: Micros(0),
             is_will_untold: false,
         });
@@ -124,11 +127,15 @@ impl Model {
     pub(crate) fn leaves(&mut self, client: ClientNo, way: (usize, usize)) {
         if let Some(&number) = self.alive.get(&client) {
             let session = &mut self.sessions[number.0];
+            if session.shard != way.0 {
+                // It is another's, which a log has brought once more.
+                return;
+            }
             let waits = session.will_waits;
             // It was due, and waited for other nodes, which have said that it is not theirs.
             let put_off = session.will.take_if(|(_, due)| waits != Micros(0) && *due == waits);
             // One that its client takes back where it goes may be in a log still.
-            let taken_back = session.parked.1.take();
+            let taken_back = session.taken_back.take();
             session.parked = (session.expires_at.take(), session.will.take().or(taken_back));
             session.moving = Some(way);
             (session.will_waits, session.is_will_untold) = (Micros(0), false);
