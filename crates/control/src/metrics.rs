@@ -232,9 +232,8 @@ mod tests {
         assert!(!text.contains("cluster"));
     }
 
-    #[test]
-    fn nodes_of_a_cluster_are_told_by_name_and_links_of_members_only() {
-        let node = |name: &str, state, link| ClusterNode {
+    fn node(name: &str, state: NodeState) -> ClusterNode {
+        ClusterNode {
             name: name.into(),
             slot: 0,
             first_shard: 0,
@@ -246,8 +245,13 @@ mod tests {
             incarnation: None,
             letters: None,
             copy: None,
-            link,
-        };
+            link: None,
+        }
+    }
+
+    #[test]
+    fn nodes_of_a_cluster_are_told_by_name_and_links_of_members_only() {
+        let node = |name, state, link| ClusterNode { link, ..node(name, state) };
         let link = ClusterLink { waiting_letters: 3, letters_out: 5, dropped: 7, ..<_>::default() };
         let nodes = vec![
             node("a", NodeState::Own, None),
@@ -275,20 +279,7 @@ mod tests {
 
     #[test]
     fn copies_are_told_of_where_there_are_some() {
-        let node = |name: &str, state, copy: Option<NodeCopy>| ClusterNode {
-            name: name.into(),
-            slot: 0,
-            first_shard: 0,
-            shards: 2,
-            state,
-            state_s: 9,
-            address: None,
-            unresolved: None,
-            incarnation: None,
-            letters: None,
-            copy,
-            link: None,
-        };
+        let node = |name, state, copy| ClusterNode { copy, ..node(name, state) };
         let copy = |keeper: Option<&str>, state| {
             Some(NodeCopy { keeper: keeper.map(str::to_owned), state })
         };
