@@ -3,7 +3,7 @@
 //! What a shard of another node has recorded comes by letters to one of this node's shards, which
 //! hands it to this thread. That writes it into a log of its own in the folder of the store, all
 //! that has come in one go with one sync, and says up to where it is safe. If the other node is
-//! lost, its sessions are opened from there ([`crate::stand_in`]).
+//! lost, its sessions are opened from there (`server::stand_in`).
 
 mod log;
 

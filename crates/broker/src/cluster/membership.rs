@@ -237,37 +237,31 @@ impl Membership {
         said
     }
 
-    /// See [`Members::keep_log_at`].
-    pub(crate) fn keep_log_at(&mut self, keeper: Option<(Slot, Incarnation)>) -> Result<(), Busy> {
+    /// Asks for a change from outside a round: what has happened is told with the next one.
+    fn ask<E>(
+        &mut self,
+        call: impl FnOnce(&mut Members, Micros, &mut Collected) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut said = Ok(());
         let mut events = std::mem::take(&mut self.unheard);
-        self.act(&mut events, |members, now, desk| {
-            said = members.keep_log_at(keeper, now, desk);
-        });
+        self.act(&mut events, |members, now, desk| said = call(members, now, desk));
         self.unheard = events;
         said
+    }
+
+    /// See [`Members::keep_log_at`].
+    pub(crate) fn keep_log_at(&mut self, keeper: Option<(Slot, Incarnation)>) -> Result<(), Busy> {
+        self.ask(|members, now, desk| members.keep_log_at(keeper, now, desk))
     }
 
     /// See [`Members::open_log_of`].
     pub(crate) fn open_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
-        let mut said = Ok(());
-        let mut events = std::mem::take(&mut self.unheard);
-        self.act(&mut events, |members, now, desk| {
-            said = members.open_log_of(slot, now, desk);
-        });
-        self.unheard = events;
-        said
+        self.ask(|members, now, desk| members.open_log_of(slot, now, desk))
     }
 
     /// See [`Members::close_log_of`].
     pub(crate) fn close_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
-        let mut said = Ok(());
-        let mut events = std::mem::take(&mut self.unheard);
-        self.act(&mut events, |members, now, desk| {
-            said = members.close_log_of(slot, now, desk);
-        });
-        self.unheard = events;
-        said
+        self.ask(|members, now, desk| members.close_log_of(slot, now, desk))
     }
 
     /// Gives its place back, so that the others do not wait for it.

@@ -130,9 +130,8 @@ impl Post {
             tracing::warn!("another node has this node's sessions: they are void here");
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Void);
         }
-        if let Some(copying) = &mut self.copies.copying
-            && copying.begin_anew() == Order::End
-        {
+        if let Some(copying) = &mut self.copies.copying {
+            copying.begin_anew();
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::CopyTo(None));
         }
     }

@@ -124,10 +124,9 @@ impl Copying {
     }
 
     /// This node is another member: what it had agreed on is void.
-    pub(super) fn begin_anew(&mut self) -> Order {
+    pub(super) fn begin_anew(&mut self) {
         self.stage = Stage::None;
         self.ask_at = Micros(0);
-        Order::End
     }
 
     /// How it stands, and where the copy is or goes; it is whole only while the agreement says so.
