@@ -197,26 +197,25 @@ impl Turns {
     }
 
     fn take(&mut self, by: usize, from: ShardId, mail: LogMail) {
-        let taken = match mail {
+        match mail {
             LogMail::Begin { copy } => self.begin(by, from, copy),
-            LogMail::Records { copy, records } => match self.copies.get_mut(&from) {
-                Some(log) if log.copy == copy => log.append(&records),
-                _ => Ok(()),
-            },
-            LogMail::Safe { .. } | LogMail::Failed { .. } => Ok(()),
-        };
-        if let Err(error) = taken {
-            self.fail(from, &error);
+            LogMail::Records { copy, records } => {
+                let log = self.copies.get_mut(&from).filter(|log| log.copy == copy);
+                if let Some(Err(error)) = log.map(|log| log.append(&records)) {
+                    self.fail(from, &error);
+                }
+            }
+            LogMail::Safe { .. } | LogMail::Failed { .. } => {}
         }
     }
 
-    fn begin(&mut self, by: usize, from: ShardId, copy: u64) -> io::Result<()> {
+    fn begin(&mut self, by: usize, from: ShardId, copy: u64) {
         self.copies.remove(&from);
         let path = path_of(&self.root, from);
-        let opened = CopyOf::begin(&path, &self.config, self.packet_bytes_max, (by, from), copy);
-        // One that cannot begin is said to have failed.
-        self.copies.insert(from, opened?);
-        Ok(())
+        match CopyOf::begin(&path, &self.config, self.packet_bytes_max, (by, from), copy) {
+            Ok(log) => drop(self.copies.insert(from, log)),
+            Err(error) => self.say_failed(by, from, copy, &error),
+        }
     }
 
     /// Writes what has come.
@@ -239,10 +238,14 @@ impl Turns {
 
     /// A copy cannot go on: whoever has the log goes on without it.
     fn fail(&mut self, from: ShardId, error: &io::Error) {
-        tracing::error!(shard = from.0, %error, "the copy of another node's log cannot be written");
         if let Some(CopyOf { by, copy, .. }) = self.copies.remove(&from) {
-            self.unsaid.push((by, from, LogMail::Failed { copy }));
+            self.say_failed(by, from, copy, error);
         }
+    }
+
+    fn say_failed(&mut self, by: usize, from: ShardId, copy: u64, error: &io::Error) {
+        tracing::error!(shard = from.0, %error, "the copy of another node's log cannot be written");
+        self.unsaid.push((by, from, LogMail::Failed { copy }));
     }
 
     fn close(&mut self, shards: &Range<u16>) {
@@ -252,5 +255,28 @@ impl Turns {
     fn say(&mut self) {
         let Self { unsaid, back, .. } = self;
         unsaid.retain(|(by, to, mail)| back.send(*by, Letter::Kept(*to, mail.clone())).is_err());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_cannot_begin_is_said_to_have_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
+        let config = StoreConfig::default();
+        let copies = Copies::start(folder.path(), &config, 1 << 20, &mut mailboxes).unwrap();
+        let from = ShardId(9);
+        std::fs::write(path_of(folder.path(), from), "not a folder").unwrap();
+        copies.way().take(0, from, LogMail::Begin { copy: 7 });
+        let mut said = Vec::new();
+        while said.is_empty() {
+            std::thread::yield_now();
+            mailboxes[0].look(1);
+            mailboxes[0].receive(|_, _, letter| said.push(letter));
+        }
+        assert!(matches!(said[..], [Letter::Kept(to, LogMail::Failed { copy: 7 })] if to == from));
     }
 }
