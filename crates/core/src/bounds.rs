@@ -145,6 +145,13 @@ impl Bounds {
         self.would_be_over(session, 0, 0)
     }
 
+    /// Whether a session's queue is over twice a bound.
+    pub(crate) fn is_over_twice(&self, session: &Session) -> bool {
+        let (messages, bytes) = session.queue().map_or((0, 0), Queue::total);
+        let (messages_max, bytes_max) = self.queue_max(session);
+        messages > 2 * messages_max || bytes > bytes_max.saturating_mul(2)
+    }
+
     /// Whether a session's queue would be over a bound with so much more in it.
     pub(crate) fn would_be_over(&self, session: &Session, messages: usize, bytes: u64) -> bool {
         let (queued, queued_bytes) = session.queue().map_or((0, 0), Queue::total);

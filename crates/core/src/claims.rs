@@ -2,7 +2,7 @@
 //! are on their way from one node to another.
 
 use crate::keys::{Claim, Micros, PageTicket, SessionKey, ShardId, Ticket};
-use crate::message::Queued;
+use crate::message::{Message, Queued};
 use crate::page::PageRef;
 use crate::parcel::{Admitted, MovedSubscription};
 use crate::record::Wall;
@@ -10,6 +10,7 @@ use crate::session::Absence;
 use crate::shard_set::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Names a session on its way: by which claim, and the shard that it comes from.
 pub(crate) type Way = (Claim, ShardId);
@@ -98,6 +99,33 @@ pub(crate) struct Leaving {
     pub(crate) groups: Vec<MovedSubscription>,
     /// What of its queue is still to be sent.
     pub(crate) queue: VecDeque<Source>,
+    /// It goes on to get what is for it where it goes.
+    pub(crate) keeps_all: bool,
+    /// What waits here only for if it stays: whoever gets it has this, too.
+    pub(crate) twice: VecDeque<Arc<Message>>,
+}
+
+impl Leaving {
+    /// It gets a message that whoever gets it has as well. Its queue has no more than
+    /// `messages_max`, the last ones.
+    pub(crate) fn note_twice(&mut self, message: &Arc<Message>, messages_max: u32) {
+        self.twice.push_back(Arc::clone(message));
+        if self.twice.len() > messages_max as usize {
+            self.twice.pop_front();
+        }
+    }
+
+    /// Takes these out of what is sent. A session may get a message by other subscriptions beside,
+    /// behind it.
+    pub(crate) fn take_out_twice(&mut self, queue: &mut VecDeque<Source>) {
+        let twice = std::mem::take(&mut self.twice);
+        let mut left: BTreeSet<*const Message> = twice.iter().map(Arc::as_ptr).collect();
+        for source in queue {
+            if let Source::Memory(deliveries) = source {
+                deliveries.retain(|queued| !left.remove(&Arc::as_ptr(&queued.message)));
+            }
+        }
+    }
 }
 
 /// Where deliveries are that wait.
@@ -194,6 +222,18 @@ impl Claims {
     /// When a session that leaves would have been over.
     pub(crate) fn leaving_until(&self, key: SessionKey) -> Option<Micros> {
         self.leaving.get(&self.way(key)?)?.expires_at
+    }
+
+    /// Whether it leaves, and what comes is not sent after it any more.
+    #[cold]
+    pub(crate) fn is_sealed(&self, key: SessionKey) -> bool {
+        let leaving = self.way(key).and_then(|way| self.leaving.get(&way));
+        leaving.is_some_and(|leaving| leaving.is_sealed)
+    }
+
+    /// What is known of a session that leaves.
+    pub(crate) fn leaving_mut(&mut self, key: SessionKey) -> Option<&mut Leaving> {
+        self.leaving.get_mut(self.moving.get(&key)?)
     }
 
     pub(crate) fn set_way(&mut self, key: SessionKey, way: Way) {

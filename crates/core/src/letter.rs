@@ -53,8 +53,11 @@ const DETAILS: [&str; 4] = [
     CEILING,
     "memory is about to be short, and a subscriber has much that waits",
     "a subscriber's queue is full",
-    "another node has no room for it",
+    NO_ROOM_THERE,
 ];
+
+/// Why a message is not taken, if more is not known.
+pub(crate) const NO_ROOM_THERE: &str = "another node has no room for it";
 
 impl Mail {
     /// Of the encoding.

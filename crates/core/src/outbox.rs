@@ -18,6 +18,7 @@
 use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::Message;
+use crate::record::Record;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +26,10 @@ use std::sync::Arc;
 /// Mailed messages that are not done, of which there may be so many: beyond, a publisher waits
 /// until all shards have committed its message.
 const OPEN_MAX: usize = 4_096;
+
+/// Letters of a shard of another node that were not taken, of which so many are known: that it did
+/// not hear of older ones, after so many, is not to be expected.
+const REFUSED_MAX: usize = 1_024;
 
 /// Whom a message is for on another shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +40,26 @@ pub struct MailTarget {
     pub to_subscribers: bool,
     /// As in [`crate::Mail::Publish`].
     pub picks: SmallVec<[GroupPick; 1]>,
+}
+
+/// What was handled of the letters of another shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The shard.
+    pub from: ShardId,
+    /// How far: by the name of the message in its log, or, if it is of another node, by the number
+    /// of its letter.
+    pub number: Lsn,
+    /// This one was not taken, beside others of the same shard.
+    pub is_refused: bool,
+}
+
+impl Mark {
+    /// The record that says it.
+    pub(crate) fn record(self) -> Record<'static> {
+        let Self { from, number, is_refused } = self;
+        if is_refused { Record::Refused { from, number } } else { Record::Marked { from, number } }
+    }
 }
 
 /// Letters that wait for a commit.
@@ -66,6 +91,8 @@ struct Peer {
     marked: Option<Lsn>,
     /// Marks that are not committed: the record, and what it says.
     uncommitted: VecDeque<(Lsn, Lsn)>,
+    /// The last of its letters that were not taken, in their order.
+    refused: VecDeque<Lsn>,
 }
 
 /// Everything of one shard.
@@ -111,7 +138,8 @@ impl Outbox {
     pub(crate) fn forget(&mut self, shard: ShardId) {
         // What it was before may come once more from whoever is in its place.
         let peer = &mut self.peers[usize::from(shard.0)];
-        *peer = Peer { marked: peer.marked, ..Peer::default() };
+        let (marked, refused) = (peer.marked, std::mem::take(&mut peer.refused));
+        *peer = Peer { marked, refused, ..Peer::default() };
     }
 
     /// The letters of the message that the present request publishes.
@@ -192,21 +220,41 @@ impl Outbox {
     }
 
     /// All letters of a shard of another node up to this one were handled here.
-    pub(crate) fn mark_letter(&mut self, from: ShardId, number: Lsn) {
+    pub(crate) fn mark_letter(&mut self, Mark { from, number, is_refused }: Mark) {
         self.grow(usize::from(from.0) + 1);
-        let marked = &mut self.peers[usize::from(from.0)].marked;
+        let Peer { marked, refused, .. } = &mut self.peers[usize::from(from.0)];
+        if is_refused {
+            refused.push_back(number);
+            if refused.len() > REFUSED_MAX {
+                refused.pop_front();
+            }
+        }
         *marked = Some(number).max(*marked);
     }
 
-    /// How far a shard's messages were handled here.
-    pub(crate) fn marked(&self, from: ShardId) -> Option<Lsn> {
-        self.peers.get(usize::from(from.0))?.marked
+    /// Whether this letter of a shard of another node was handled here: also if it was refused.
+    pub(crate) fn has_handled(&self, from: ShardId, number: Lsn) -> bool {
+        let peer = self.peers.get(usize::from(from.0));
+        peer.is_some_and(|peer| peer.marked.is_some_and(|marked| number <= marked))
     }
 
-    /// How far everybody's messages were handled here.
-    pub(crate) fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> + '_ {
-        let numbers = self.peers.iter().map(|peer| peer.marked);
-        (0..).map(ShardId).zip(numbers).filter_map(|(from, marked)| Some((from, marked?)))
+    /// Whether this letter of a shard of another node was not taken.
+    pub(crate) fn has_refused(&self, from: ShardId, number: Lsn) -> bool {
+        let peer = self.peers.get(usize::from(from.0));
+        peer.is_some_and(|peer| peer.refused.binary_search(&number).is_ok())
+    }
+
+    /// What was handled of everybody's letters.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
+        (0..).map(ShardId).zip(&self.peers).flat_map(|(from, Peer { marked, refused, .. })| {
+            let marked = marked.map(|number| Mark { from, number, is_refused: false });
+            let refused = refused.iter();
+            marked.into_iter().chain(refused.map(move |&number| Mark {
+                from,
+                number,
+                is_refused: true,
+            }))
+        })
     }
 
     /// A shard that is to be told how far its messages are safe here, after this commit.

@@ -15,7 +15,7 @@ pub use waiting::NoPage;
 
 use crate::keys::{Lsn, Micros, Origin, PageId, ShardId};
 use crate::message::{Message, Queued};
-use crate::outbox::MailTarget;
+use crate::outbox::{MailTarget, Mark};
 use crate::page::{PageIn, PageRef};
 use crate::parcel::{Content, MovedSession, MovedSubscription, Parcel};
 use crate::record::{Record, WillRecord};
@@ -149,9 +149,8 @@ impl Rebuild {
         self.mailed.has_marked(from, number)
     }
 
-    /// How far what each shard has mailed was handled: by the name of the message in its log, or,
-    /// if it is of another node, by the number of its letter.
-    pub fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> {
+    /// What was handled of what each shard has mailed.
+    pub fn marks(&self) -> impl Iterator<Item = Mark> {
         self.mailed.marks()
     }
 
@@ -238,6 +237,7 @@ impl Rebuild {
                 self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
             }
             Record::Marked { from, number } => self.mailed.mark(lsn, from, number),
+            Record::Refused { from, number } => self.mailed.refuse(lsn, from, number),
             Record::Delivered { number } => self.mailed.done(number),
             Record::Cleared { topic } => {
                 // Until the first base is done it may be from before it.
@@ -378,6 +378,7 @@ impl Rebuilt {
             Record::Message { .. }
             | Record::Mailed { .. }
             | Record::Marked { .. }
+            | Record::Refused { .. }
             | Record::Delivered { .. }
             | Record::Gone { .. }
             | Record::Base

@@ -156,6 +156,13 @@ pub enum Record<'a> {
         /// What it calls the message.
         number: Lsn,
     },
+    /// The same, and this one was not taken.
+    Refused {
+        /// The shard.
+        from: ShardId,
+        /// The number of the letter.
+        number: Lsn,
+    },
     /// All shards have a mailed message.
     Delivered {
         /// What it is called.
@@ -278,7 +285,8 @@ const CLEARED: u8 = 17;
 const MAILED: u8 = 18;
 const MARKED: u8 = 19;
 const DELIVERED: u8 = 20;
-// The kinds 21 to 23 are left for what is between shards.
+const REFUSED: u8 = 21;
+// The kinds 22 and 23 are left for what is between shards.
 const PAGED: u8 = 24;
 const FETCHED: u8 = 25;
 const PAGE: u8 = 26;
@@ -306,6 +314,7 @@ impl<'a> Record<'a> {
             Self::Cleared { .. } => CLEARED,
             Self::Mailed { .. } => MAILED,
             Self::Marked { .. } => MARKED,
+            Self::Refused { .. } => REFUSED,
             Self::Delivered { .. } => DELIVERED,
             Self::Paged { .. } => PAGED,
             Self::Fetched { .. } => FETCHED,
@@ -334,6 +343,7 @@ impl<'a> Record<'a> {
             Self::Message { .. }
             | Self::Mailed { .. }
             | Self::Marked { .. }
+            | Self::Refused { .. }
             | Self::Delivered { .. }
             | Self::Base
             | Self::BaseEnd
@@ -399,6 +409,7 @@ impl<'a> Record<'a> {
             }
             Self::Mailed { .. }
             | Self::Marked { .. }
+            | Self::Refused { .. }
             | Self::Delivered { .. }
             | Self::Paged { .. }
             | Self::Page { .. }
@@ -415,7 +426,7 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *message);
                 codec::put_targets(out, targets);
             }
-            Self::Marked { from, number } => {
+            Self::Marked { from, number } | Self::Refused { from, number } => {
                 codec::put_number(out, u64::from(from.0));
                 codec::put_lsn(out, *number);
             }
@@ -502,7 +513,7 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
-            MAILED | MARKED | DELIVERED => Self::decode_mailed(kind, from)?,
+            MAILED | MARKED | REFUSED | DELIVERED => Self::decode_mailed(kind, from)?,
             FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
             PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
@@ -520,6 +531,7 @@ impl<'a> Record<'a> {
                 targets: from.targets()?.into(),
             },
             MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
+            REFUSED => Self::Refused { from: from.shard()?, number: from.lsn()? },
             _ => Self::Delivered { number: from.lsn()? },
         })
     }

@@ -369,18 +369,19 @@ impl Shard {
                 self.note_stamp(from, &message);
                 self.begin_answer();
                 if self.unreceived.is_copied && self.is_marked(from, number) {
-                    return self.answer_again(from, number, now);
+                    return self.answer_again(from, &message, number, now, sink);
                 }
                 self.claims.source = Some(from);
                 let routed =
                     self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
                 self.claims.source = None;
                 if let Some(number) = number {
+                    let is_refused = routed.is_err();
                     if let Err(NotTaken { detail, .. }) = routed {
                         let topic = message.topic.as_str().into();
                         sink.mail(from, Mail::Refused { topic, number, detail });
                     }
-                    self.note_handled(from, number, sink);
+                    self.note_handled(from, number, is_refused, sink);
                     self.answer_letter(from, number, now);
                 }
             }

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_core::{
-    ConnKey, Lsn, Mail, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions, Rebuild,
-    Record, Shard, ShardId, Sink, Undelivered, Wall,
+    ConnKey, Lsn, Mail, Mark, Micros, Notice, PageId, PageOut, PageTicket, Parcel, Partitions,
+    Rebuild, Record, Shard, ShardId, Sink, Undelivered, Wall,
 };
 use weir_reactor::Mailbox;
 use weir_store::disk::Folder;
@@ -119,16 +119,16 @@ struct Read {
     parcels: Vec<Parcel>,
     /// What shards had mailed to each other.
     late: Vec<Undelivered>,
-    /// How far shards had handled what those of other nodes had mailed.
-    marks: Vec<(ShardId, ShardId, Lsn)>,
+    /// What each shard had handled of what those of other nodes had mailed.
+    marks: Vec<(ShardId, Mark)>,
 }
 
 /// The marks of shards that are there again, of other nodes' letters.
-fn marks_of(rebuilt: &[(ShardId, Rebuild)], own: &Range<u16>) -> Vec<(ShardId, ShardId, Lsn)> {
+fn marks_of(rebuilt: &[(ShardId, Rebuild)], own: &Range<u16>) -> Vec<(ShardId, Mark)> {
     let is_there = |(shard, _): &&(ShardId, Rebuild)| own.contains(&shard.0);
     let of = |(shard, rebuild): &(ShardId, Rebuild)| {
-        let far = rebuild.marks().filter(|(from, _)| !own.contains(&from.0));
-        far.map(|(from, number)| (*shard, from, number)).collect::<Vec<_>>()
+        let far = rebuild.marks().filter(|mark| !own.contains(&mark.from.0));
+        far.map(|mark| (*shard, mark)).collect::<Vec<_>>()
     };
     rebuilt.iter().filter(is_there).flat_map(of).collect()
 }
@@ -234,8 +234,8 @@ impl Anew<'_> {
             self.deliver();
             self.write_out(owner, WRITE_BYTES)?;
         }
-        for (own, from, number) in marks {
-            self.tell(own, |shard, sink| shard.restored_mark(from, number, sink));
+        for (own, mark) in marks {
+            self.tell(own, |shard, sink| shard.restored_mark(mark, sink));
         }
         for late in &late {
             for own in self.all() {

@@ -2,7 +2,7 @@
 
 use crate::keys::{Lsn, ShardId};
 use crate::message::Message;
-use crate::outbox::MailTarget;
+use crate::outbox::{MailTarget, Mark};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub(super) struct Mailed {
     open: BTreeMap<Lsn, (Lsn, Arc<Message>, Vec<MailTarget>)>,
     /// By sender, with the place of the record.
     marks: BTreeMap<ShardId, (Lsn, Lsn)>,
+    /// Those of these letters that were not taken, with the place of the record.
+    refused: BTreeMap<(ShardId, Lsn), Lsn>,
 }
 
 impl Mailed {
@@ -36,12 +38,19 @@ impl Mailed {
         *mark = (lsn, number.max(mark.1));
     }
 
+    pub(super) fn refuse(&mut self, lsn: Lsn, from: ShardId, number: Lsn) {
+        self.mark(lsn, from, number);
+        self.refused.insert((from, number), lsn);
+    }
+
     /// All that was there has been logged anew.
-    pub(super) fn end_base(&self, base: Lsn) -> Result<(), &'static str> {
+    pub(super) fn end_base(&mut self, base: Lsn) -> Result<(), &'static str> {
         let mut places = self.open.values().map(|&(lsn, ..)| lsn);
         if places.any(|lsn| lsn < base) || self.marks.values().any(|&(lsn, _)| lsn < base) {
             return Err("a mailed message, or a mark, was not logged anew");
         }
+        // Of these the oldest are left out when they are many.
+        self.refused.retain(|_, &mut lsn| lsn >= base);
         Ok(())
     }
 
@@ -49,8 +58,11 @@ impl Mailed {
         self.marks.get(&from).is_some_and(|&(_, marked)| number <= marked)
     }
 
-    pub(super) fn marks(&self) -> impl Iterator<Item = (ShardId, Lsn)> {
-        self.marks.iter().map(|(&from, &(_, number))| (from, number))
+    pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
+        let marks = self.marks.iter();
+        let marks = marks.map(|(&from, &(_, number))| Mark { from, number, is_refused: false });
+        let refused = self.refused.keys();
+        marks.chain(refused.map(|&(from, number)| Mark { from, number, is_refused: true }))
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {

@@ -10,7 +10,9 @@
 //! well if it keeps one; then the session ends where it was, and its claimant has its receipt.
 //!
 //! If the receiver's node is lost, the session stays where it is; if the sender's is, what came of
-//! it is dropped.
+//! it is dropped. Where logs are copied to other nodes, the old place goes on to get what is for
+//! the new one until that has all: else what was acknowledged would be lost with the new one, or,
+//! as it is in no log there before, with the old one.
 //!
 //! A member of a shared subscription is chosen by whoever routes a message, so a message goes to
 //! one of the two whatever was answered. The old member leaves when the session is sealed; a
@@ -27,11 +29,13 @@ use crate::base::Renamed;
 use crate::claims::{Claimant, Coming, Leaving, Source, Way};
 use crate::keys::{Claim, Micros, SessionKey, ShardId};
 use crate::mail::{Mail, SessionMail, SessionPart};
+use crate::message::Delivery;
 use crate::name::Name;
 use crate::page::{PageIn, PageOut};
 use crate::parcel::{MovedSession, MovedSubscription};
 use crate::queue::Queue;
 use crate::record::run;
+use crate::routing::Subscriber;
 use crate::session::Absence;
 use crate::shard_set::ShardSet;
 use crate::sink::Sink;
@@ -39,8 +43,8 @@ use crate::timers::Timer;
 use parts::{Head, state};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
-use weir_wire::PacketId;
 use weir_wire::packet::RetainHandling;
+use weir_wire::{PacketId, QoS};
 
 /// What a letter takes of what waits, at most.
 const PART_MESSAGES: usize = 512;
@@ -82,6 +86,8 @@ impl Shard {
             is_sealed: false,
             groups: Vec::new(),
             queue: VecDeque::new(),
+            keeps_all: self.unreceived.is_copied,
+            twice: VecDeque::new(),
         };
         self.claims.leaving.insert(way, leaving);
         self.claims.set_way(key, way);
@@ -220,6 +226,30 @@ impl Shard {
         }
     }
 
+    /// Takes out sessions that do not get what is routed while they move.
+    #[cold]
+    pub(super) fn leave_out_moving(
+        &mut self,
+        subscribers: &mut Vec<Subscriber>,
+        delivery: &mut Delivery<'_>,
+    ) {
+        let Self { claims, place, pool, bounds, .. } = self;
+        subscribers.retain(|subscriber| {
+            let key = subscriber.session;
+            if !claims.leaves_out(key, place.id) {
+                return true;
+            }
+            let Some(leaving) = claims.leaving_mut(key).filter(|it| it.keeps_all) else {
+                return false;
+            };
+            let is_queued = subscriber.qos.min(delivery.qos) > QoS::AtMostOnce;
+            if is_queued && !leaving.is_sealed {
+                leaving.note_twice(delivery.lent(pool), bounds.limits.queue_messages_max);
+            }
+            is_queued
+        });
+    }
+
     /// Sessions that waited for something else than letters.
     pub(super) fn seal_those_that_wait(&mut self, sink: &mut impl Sink) {
         let ways: Vec<Way> = self.claims.leaving.keys().copied().collect();
@@ -256,9 +286,10 @@ impl Shard {
         };
         let mut records = run::Writer::new(self.claims.wall());
         anew.tell_state(&mut Renamed::default(), &mut |record| records.add(record));
-        let queue = sources(session.queue());
+        let mut queue = sources(session.queue());
         let (part, claim) = (SessionPart::State(records.finish()), way.0);
         if let Some(leaving) = self.claims.leaving.get_mut(&way) {
+            leaving.take_out_twice(&mut queue);
             (leaving.is_sealed, leaving.groups, leaving.queue) = (true, groups, queue);
             sink.mail(leaving.to.shard, Mail::Session(SessionMail::Part { claim, part }));
         }
@@ -533,6 +564,7 @@ impl Shard {
             self.claims.end_way(key);
             self.subscribe_for_nobody(key, leaving.groups, now, sink);
             self.expire_at(key, leaving.expires_at);
+            self.outlet().keep_within_bounds(key, sink);
         }
         self.claims.ending.remove(&leaving.client_id);
         self.answer_claimants(&leaving.client_id, now, sink);

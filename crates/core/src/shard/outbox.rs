@@ -262,8 +262,8 @@ impl Shard {
     pub(super) fn log_outbox(&mut self, cycle: &mut Cycle, sink: &mut impl Sink) -> bool {
         let Self { log, outbox, slices, .. } = self;
         if !std::mem::replace(&mut cycle.has_marks, true) {
-            for (from, number) in outbox.marks() {
-                log.append(&Record::Marked { from, number }, sink);
+            for mark in outbox.marks() {
+                log.append(&mark.record(), sink);
             }
         }
         while let Some((number, open)) = outbox.next_open(cycle.mailed) {

@@ -7,6 +7,7 @@ use super::exact::{hold_publish, is_held};
 use crate::aliases::AliasOut;
 use crate::answers::Answers;
 use crate::bounds::Bounds;
+use crate::claims::Claims;
 use crate::clients::Clients;
 use crate::encoder::{Encoded, Encoder, Shape};
 use crate::keys::{ConnKey, Micros, SessionKey};
@@ -36,6 +37,7 @@ pub(super) struct Receiver<'a> {
 
 /// The way from a shard to its clients: what a delivery needs, and no more.
 pub(super) struct Outlet<'a> {
+    pub(super) claims: &'a Claims,
     pub(super) clients: &'a mut Clients,
     pub(super) connections: &'a mut Connections,
     pub(super) answers: &'a mut Answers,
@@ -224,8 +226,13 @@ impl Outlet<'_> {
         }
     }
 
-    pub(super) fn is_over(&self, session: SessionKey) -> bool {
-        self.bounds.is_over(&self.clients[session])
+    /// Whoever gets a session that leaves bounds its queue; here it may be twice as long until then.
+    pub(super) fn is_over(&self, key: SessionKey) -> bool {
+        let session = &self.clients[key];
+        self.bounds.is_over(session)
+            && !(self.claims.is_any_moving()
+                && self.claims.is_sealed(key)
+                && !self.bounds.is_over_twice(session))
     }
 
     /// While memory is short, what nobody waits to be told of is not kept: a will, the result of a

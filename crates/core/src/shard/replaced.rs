@@ -8,8 +8,10 @@
 use super::Shard;
 use super::nodes::LETTER_STEPS;
 use crate::keys::{Lsn, Micros, ShardId};
+use crate::letter::NO_ROOM_THERE;
 use crate::mail::Mail;
-use crate::record::Record;
+use crate::message::Message;
+use crate::outbox::Mark;
 use crate::sink::Sink;
 use crate::unreceived::Sent;
 use std::ops::Range;
@@ -60,41 +62,59 @@ impl Shard {
         let Some(number) = number.filter(|_| !self.place.node.contains(&from.0)) else {
             return false;
         };
-        self.outbox.marked(from).is_some_and(|Lsn(marked)| number <= marked)
+        self.outbox.has_handled(from, Lsn(number))
     }
 
     /// Its sender waits for a letter that was handled before: until all of that outlives a crash.
+    /// If it was refused it is again: taken now, it would come behind what was published after it.
     #[cold]
-    pub(super) fn answer_again(&mut self, from: ShardId, number: Option<u64>, now: Micros) {
+    pub(super) fn answer_again(
+        &mut self,
+        from: ShardId,
+        message: &Message,
+        number: Option<u64>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(number) = number else { return };
+        if self.outbox.has_refused(from, Lsn(number)) {
+            let (topic, detail) = (message.topic.as_str().into(), NO_ROOM_THERE);
+            sink.mail(from, Mail::Refused { topic, number, detail });
+        }
         self.log.rely_on_all();
-        number.into_iter().for_each(|number| self.answer_letter(from, number, now));
+        self.answer_letter(from, number, now);
     }
 
-    /// A letter with a message was handled.
+    /// A letter with a message was handled, or refused.
     #[inline]
-    pub(super) fn note_handled(&mut self, from: ShardId, number: u64, sink: &mut impl Sink) {
+    pub(super) fn note_handled(
+        &mut self,
+        from: ShardId,
+        number: u64,
+        is_refused: bool,
+        sink: &mut impl Sink,
+    ) {
         if self.unreceived.is_copied {
-            self.mark_letter(from, number, sink);
+            self.mark_letter(Mark { from, number: Lsn(number), is_refused }, sink);
         }
     }
 
     /// If it is of another node's shard: what it recorded, and that it did, are in one commit.
     #[cold]
-    fn mark_letter(&mut self, from: ShardId, number: u64, sink: &mut impl Sink) {
-        if self.log.logged().is_some() && !self.place.node.contains(&from.0) {
-            let number = Lsn(number);
-            self.log.append(&Record::Marked { from, number }, sink);
-            self.outbox.mark_letter(from, number);
+    fn mark_letter(&mut self, mark: Mark, sink: &mut impl Sink) {
+        let is_recorded = mark.is_refused || self.log.logged().is_some();
+        if is_recorded && self.log.is_on() && !self.place.node.contains(&mark.from.0) {
+            self.restored_mark(mark, sink);
         }
     }
 
-    /// Takes up how far the letters of a shard of another node were handled, as
+    /// Takes up what was handled of the letters of a shard of another node, as
     /// [`crate::Rebuild::marks`] has it. Comes between [`Shard::begin_base`] and
     /// [`Shard::end_base`].
-    pub fn restored_mark(&mut self, from: ShardId, number: Lsn, sink: &mut impl Sink) {
-        self.outbox.mark_letter(from, number);
+    pub fn restored_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
+        self.outbox.mark_letter(mark);
         if self.log.is_on() {
-            self.log.append(&Record::Marked { from, number }, sink);
+            self.log.append(&mark.record(), sink);
         }
     }
 

@@ -127,8 +127,7 @@ impl Shard {
         self.slices.add(self.matched.steps(&self.filters));
         let mut subscribers = std::mem::take(&mut self.matched.subscribers);
         if self.claims.is_any_moving() {
-            let (claims, own) = (&self.claims, self.place.id);
-            subscribers.retain(|subscriber| !claims.leaves_out(subscriber.session, own));
+            self.leave_out_moving(&mut subscribers, delivery);
         }
         let is_one_list = self.matched.is_one_list;
         let mut outlet = self.outlet();
@@ -168,8 +167,18 @@ impl Shard {
     #[inline]
     pub(super) fn outlet(&mut self) -> Outlet<'_> {
         let Self {
-            clients, connections, answers, encoder, bounds, due, log, paging, stats, ..
+            claims,
+            clients,
+            connections,
+            answers,
+            encoder,
+            bounds,
+            due,
+            log,
+            paging,
+            stats,
+            ..
         } = self;
-        Outlet { clients, connections, answers, encoder, bounds, due, log, paging, stats }
+        Outlet { claims, clients, connections, answers, encoder, bounds, due, log, paging, stats }
     }
 }

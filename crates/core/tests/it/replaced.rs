@@ -2,7 +2,7 @@
 
 use crate::net::{Ask, Net, Peer, SEED, Wires};
 use crate::rebuild::{finish, rebuild};
-use weir_core::{Lsn, Mail, Micros, SessionMail, Settings, Shard, ShardId, Wall};
+use weir_core::{Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Wall};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PropertiesBuf, Property, QoS};
 
@@ -61,8 +61,8 @@ fn begin_again(net: &mut Net, records: usize) {
     let mut shard = shard(net);
     let mut wires = Wires::default();
     shard.begin_base(net.now, &mut wires);
-    for (from, number) in old.marks() {
-        shard.restored_mark(from, number, &mut wires);
+    for mark in old.marks() {
+        shard.restored_mark(mark, &mut wires);
     }
     for parcel in finish(old, net.now) {
         shard.restored(parcel, net.now, &mut wires);
@@ -102,8 +102,12 @@ fn replace(net: &mut Net) {
 
 /// A session that waits on the lost node for what is published to `t`, and a publisher on another.
 fn absent(qos: QoS) -> (Net, Peer) {
+    absent_at(LOST, qos)
+}
+
+fn absent_at(node: usize, qos: QoS) -> (Net, Peer) {
     let mut net = nodes();
-    let old = join_at(&mut net, LOST, "c", kept());
+    let old = join_at(&mut net, node, "c", kept());
     net.subscribe(old, "t", qos);
     settle(&mut net);
     net.cut(old);
@@ -207,7 +211,7 @@ fn a_mark_is_in_every_base_and_outlives_the_loss_of_its_sender() {
     let (mut net, publisher) = absent(Q1);
     net.publish(publisher, "t", Q1, 1, "one");
     settle(&mut net);
-    let mark = |net: &Net, log: usize| -> Vec<(ShardId, Lsn)> {
+    let mark = |net: &Net, log: usize| -> Vec<Mark> {
         rebuild(&net.wires[LOST].log[..log], &[log]).unwrap().marks().collect()
     };
     let all = net.wires[LOST].log.len();
@@ -298,8 +302,12 @@ fn join_again(net: &mut Net, client_id: &str) -> Vec<String> {
 
 /// Some letters arrive, and all that is recorded outlives a crash.
 fn some_letters(net: &mut Net, letters: usize) {
+    some_letters_first_from(net, letters, [0, 1, 2]);
+}
+
+fn some_letters_first_from(net: &mut Net, letters: usize, nodes: [usize; 3]) {
     for _ in 0..letters {
-        let mut next = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
+        let mut next = nodes.into_iter().flat_map(|from| (0..3).map(move |to| (from, to)));
         let _ = next.any(|(from, to)| net.deliver_between(from, to));
         (0..3).for_each(|shard| net.commit(shard));
         net.go_on_once();
@@ -520,4 +528,57 @@ fn a_session_with_a_will_goes_on_once_all_have_said_whose_that_is() {
     assert_eq!(wills(&mut net, subscriber), 1);
     net.pass(100);
     assert_eq!(wills(&mut net, subscriber), 0);
+}
+
+#[test]
+fn a_message_that_was_refused_is_refused_again_and_not_taken_for_handled() {
+    for base_between in [false, true] {
+        let (mut net, publisher) = absent(Q1);
+        net.shards[LOST].set_pressed(true);
+        net.publish(publisher, "t", Q1, 1, "one");
+        assert!(net.deliver_between(2, LOST));
+        net.shards[LOST].set_pressed(false);
+        net.publish(publisher, "t", Q1, 2, "two");
+        settle_but_lost(&mut net);
+        assert!(net.deliver_between(2, LOST));
+        net.wires[LOST].mail.clear();
+        if base_between {
+            let all = net.wires[LOST].log.len();
+            begin_again(&mut net, all);
+        }
+        replace(&mut net);
+        settle(&mut net);
+        let lines = net.read(publisher);
+        assert!(lines[0].starts_with("PUBACK #1 Quota exceeded"), "{lines:?}");
+        assert_eq!(lines[1..], ["PUBACK #2 Success"]);
+        assert_eq!(comes_back(&mut net), ["PUBLISH t q1 #1 two"]);
+    }
+}
+
+#[test]
+fn what_came_for_a_session_on_its_way_to_the_lost_node_is_where_it_stays() {
+    for letters in (0..30).flat_map(|before| (0..12).map(move |after| (before, after))) {
+        let (mut net, publisher) = absent_at(1, Q2);
+        net.publish(publisher, "t", Q2, 1, "1");
+        settle(&mut net);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters.0);
+        net.publish(publisher, "t", Q2, 2, "2");
+        some_letters_first_from(&mut net, letters.1, [2, 0, 1]);
+        let answers = net.read(publisher).len();
+        net.cut(back);
+        let committed = net.wires[LOST].log.len();
+        begin_again(&mut net, committed);
+        meet(&mut net);
+        settle(&mut net);
+        net.publish(publisher, "t", Q2, 3, "3");
+        settle(&mut net);
+        assert_eq!(answers + net.read(publisher).len(), 3, "{letters:?}");
+        let again = come_to(&mut net, 2, "c", kept());
+        settle(&mut net);
+        let lines = net.read(again);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters:?}: {lines:?}");
+        let payloads: Vec<&str> = lines[1..].iter().map(|line| &line[line.len() - 1..]).collect();
+        assert_eq!(payloads, ["1", "2", "3"], "{letters:?}: {lines:?}");
+    }
 }

@@ -17,6 +17,9 @@ use weir_core::{Claim, Lsn, Mail, Micros, Partitions, Record, SessionMail};
 /// How long a will from a log waits for other nodes, as the core has it.
 const WILL_WAITS: Micros = Micros(8_000_000);
 
+/// How long it takes to start a node.
+const RESTART: Micros = Micros(100_000);
+
 /// What there is of copies.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
@@ -305,6 +308,7 @@ impl World {
     }
 
     fn begin_stand_in(&mut self) {
+        self.pass(Micros(self.now().0 + RESTART.0));
         let now = self.now();
         let away = self.away_mut();
         (away.phase, away.began) = (Phase::StandIn, now);
@@ -456,6 +460,8 @@ impl World {
 
     /// The node that was lost is there again, with nothing.
     fn come_back(&mut self) {
+        // What it numbers is behind all that the stand-in has: both begin with the time.
+        self.pass(Micros(self.now().0 + RESTART.0));
         let Some(away) = self.copies.away.take() else { return };
         let shards = away.shards;
         self.trace.add(format_args!("shards {shards:?} are back"));

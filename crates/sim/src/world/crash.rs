@@ -17,7 +17,8 @@ use crate::plant::Plant;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use weir_core::{
-    Lsn, Mail, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats, Undelivered,
+    Lsn, Mail, Mark, Micros, Parcel, Partitions, Rebuild, Record, Shard, ShardId, Stats,
+    Undelivered,
 };
 
 /// Whether there are crashes in a run.
@@ -270,8 +271,8 @@ impl World {
             };
             self.tell(shards.start + usize::from(owner.0), restored);
         }
-        for (shard, from, number) in marks {
-            self.tell(shard, |it, _, sink| it.restored_mark(from, number, sink));
+        for (shard, mark) in marks {
+            self.tell(shard, |it, _, sink| it.restored_mark(mark, sink));
         }
         self.crashes.redelivered += late.len();
         for late in &late {
@@ -295,11 +296,11 @@ impl World {
         &mut self,
         own: &Range<usize>,
         rebuilt: &[(ShardId, Rebuild)],
-    ) -> Vec<(usize, ShardId, Lsn)> {
+    ) -> Vec<(usize, Mark)> {
         let mut marks = Vec::new();
         for &(ShardId(shard), ref rebuild) in rebuilt {
-            let others = rebuild.marks().filter(|(from, _)| !own.contains(&from.0.into()));
-            marks.extend(others.map(|(from, number)| (usize::from(shard), from, number)));
+            let others = rebuild.marks().filter(|mark| !own.contains(&mark.from.0.into()));
+            marks.extend(others.map(|mark| (usize::from(shard), mark)));
         }
         let is_any = !marks.is_empty() && self.size.nodes > 1;
         if !is_any || self.saboteur.strikes(Plant::ForgetOthersMarks) {

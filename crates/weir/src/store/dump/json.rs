@@ -60,7 +60,9 @@ pub(super) fn fields(record: &Record<'_>) -> Value {
             let shards: Vec<u16> = targets.iter().map(|target| target.shard.0).collect();
             json!({ "number": lsn(*number), "shards": shards })
         }
-        Record::Marked { from, number } => json!({ "from": from.0, "number": lsn(*number) }),
+        Record::Marked { from, number } | Record::Refused { from, number } => {
+            json!({ "from": from.0, "number": lsn(*number) })
+        }
         Record::Delivered { number } => json!({ "number": lsn(*number) }),
         Record::Paged { page, messages, bytes, behind, .. } => json!({
             "page": lsn(Lsn(page.0)), "messages": messages, "bytes": bytes, "behind": behind,
@@ -104,6 +106,7 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::BaseEnd => "base_end",
         Record::Mailed { .. } => "mailed",
         Record::Marked { .. } => "marked",
+        Record::Refused { .. } => "refused",
         Record::Delivered { .. } => "delivered",
         Record::Paged { .. } => "paged",
         Record::Fetched { .. } => "fetched",
