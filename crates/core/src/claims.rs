@@ -2,6 +2,7 @@
 //! are on their way from one node to another.
 
 use crate::keys::{Claim, Micros, PageTicket, SessionKey, ShardId, Ticket};
+use crate::mail::GroupPick;
 use crate::message::{Message, Queued};
 use crate::page::PageRef;
 use crate::parcel::{Admitted, MovedSubscription};
@@ -25,6 +26,8 @@ pub(crate) struct Claims {
     last: u64,
     /// By which claim each session is here.
     held: Vec<Claim>,
+    /// By which claim sessions had come that a log has brought.
+    brought: BTreeMap<SessionKey, Claim>,
     /// Clients that wait here to be let in, or have left before they were.
     pub(crate) asking: BTreeMap<Box<str>, Ticket>,
     /// Claims of other shards that wait for what goes on here of the client.
@@ -47,6 +50,8 @@ pub(crate) struct Claims {
     pub(crate) is_stand_in: bool,
     /// The node whose sessions are taken over.
     pub(crate) adopts_from: Option<Range<u16>>,
+    /// Messages for members of groups that are held, oldest first.
+    pub(crate) held_picks: VecDeque<HeldPick>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
     /// This node is stopped.
@@ -80,6 +85,16 @@ pub(crate) struct Claimant {
     pub(crate) is_clean: bool,
     /// Of the letter, which is pending.
     pub(crate) number: u64,
+}
+
+/// A message that is held for a member of a group (`shard/held_picks.rs`).
+#[derive(Debug)]
+pub(crate) struct HeldPick {
+    pub(crate) pick: GroupPick,
+    pub(crate) message: Arc<Message>,
+    /// Whoever waits for it waits for a receipt of this shard, by this number; the same for all
+    /// that are held of one input.
+    pub(crate) number: Option<u64>,
 }
 
 /// A session that leaves. It is here until whoever gets it says that it has it.
@@ -192,7 +207,23 @@ impl Claims {
         self.held.get(key.0 as usize).copied().unwrap_or_default()
     }
 
+    /// The same, but for one that a log has brought the claim by which it had come before.
+    pub(crate) fn rank(&self, key: SessionKey) -> Claim {
+        self.held(key).max(self.brought.get(&key).copied().unwrap_or_default())
+    }
+
+    /// A log has brought a session, which had come by this claim.
+    pub(crate) fn bring(&mut self, key: SessionKey, claim: Claim) {
+        if claim != Claim::NONE {
+            self.note(claim);
+            self.brought.insert(key, claim);
+        }
+    }
+
     pub(crate) fn hold(&mut self, key: SessionKey, claim: Claim) {
+        if !self.brought.is_empty() {
+            self.brought.remove(&key);
+        }
         let at = key.0 as usize;
         if self.held.len() <= at && claim != Claim::NONE {
             self.held.resize(at + 1, Claim::NONE);
@@ -224,11 +255,22 @@ impl Claims {
         self.leaving.get(&self.way(key)?)?.expires_at
     }
 
+    /// Whether it comes, and is not whole here yet, or not in the log.
+    pub(crate) fn is_coming(&self, key: SessionKey) -> bool {
+        self.way(key).is_some_and(|way| !self.leaving.contains_key(&way))
+    }
+
     /// Whether it leaves, and what comes is not sent after it any more.
     #[cold]
     pub(crate) fn is_sealed(&self, key: SessionKey) -> bool {
         let leaving = self.way(key).and_then(|way| self.leaving.get(&way));
         leaving.is_some_and(|leaving| leaving.is_sealed)
+    }
+
+    /// The shared subscriptions that a session had which leaves, and has no more.
+    pub(crate) fn groups_of(&self, key: SessionKey) -> &[MovedSubscription] {
+        let leaving = self.way(key).and_then(|way| self.leaving.get(&way));
+        leaving.map_or(&[], |leaving| &leaving.groups)
     }
 
     /// What is known of a session that leaves.

@@ -85,7 +85,7 @@ pub use mail::{
     GroupPick, LogMail, Mail, NotRetained, RetainedPage, RetainedQuery, SessionMail, SessionPart,
 };
 pub use message::Message;
-pub use outbox::{MailTarget, Mark};
+pub use outbox::{Handling, MailTarget, Mark};
 pub use page::{BadPage, PageIn, PageOut};
 pub use paging::{PageSizes, PagedBounds};
 pub use parcel::Parcel;

@@ -27,9 +27,9 @@ use std::sync::Arc;
 /// until all shards have committed its message.
 const OPEN_MAX: usize = 4_096;
 
-/// Letters of a shard of another node that were not taken, of which so many are known: that it did
-/// not hear of older ones, after so many, is not to be expected.
-const REFUSED_MAX: usize = 1_024;
+/// Letters of a shard of another node that were not handled as a whole, of which so many are known:
+/// that it did not hear of older ones, after so many, is not to be expected.
+const NOT_WHOLE_MAX: usize = 1_024;
 
 /// Whom a message is for on another shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,15 +50,46 @@ pub struct Mark {
     /// How far: by the name of the message in its log, or, if it is of another node, by the number
     /// of its letter.
     pub number: Lsn,
-    /// This one was not taken, beside others of the same shard.
-    pub is_refused: bool,
+    /// What became of this one; those before it were handled as a whole, or have marks of their own.
+    pub handling: Handling,
+}
+
+/// What became of a letter with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// All that it is for is served, and in the log.
+    Whole,
+    /// It was not taken.
+    Refused,
+    /// Members of groups are not served yet.
+    PutOff,
 }
 
 impl Mark {
     /// The record that says it.
     pub(crate) fn record(self) -> Record<'static> {
-        let Self { from, number, is_refused } = self;
-        if is_refused { Record::Refused { from, number } } else { Record::Marked { from, number } }
+        let Self { from, number, handling } = self;
+        match handling {
+            Handling::Whole => Record::Marked { from, number },
+            Handling::Refused => Record::Refused { from, number },
+            Handling::PutOff => Record::PutOff { from, number },
+        }
+    }
+
+    /// What a record says.
+    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
+        let (&Record::Marked { from, number }
+        | &Record::Refused { from, number }
+        | &Record::PutOff { from, number }) = record
+        else {
+            return None;
+        };
+        let handling = match record {
+            Record::Refused { .. } => Handling::Refused,
+            Record::PutOff { .. } => Handling::PutOff,
+            _ => Handling::Whole,
+        };
+        Some(Self { from, number, handling })
     }
 }
 
@@ -91,8 +122,8 @@ struct Peer {
     marked: Option<Lsn>,
     /// Marks that are not committed: the record, and what it says.
     uncommitted: VecDeque<(Lsn, Lsn)>,
-    /// The last of its letters that were not taken, in their order.
-    refused: VecDeque<Lsn>,
+    /// The last of its letters that were not handled as a whole.
+    not_whole: BTreeMap<Lsn, Handling>,
 }
 
 /// Everything of one shard.
@@ -138,8 +169,8 @@ impl Outbox {
     pub(crate) fn forget(&mut self, shard: ShardId) {
         // What it was before may come once more from whoever is in its place.
         let peer = &mut self.peers[usize::from(shard.0)];
-        let (marked, refused) = (peer.marked, std::mem::take(&mut peer.refused));
-        *peer = Peer { marked, refused, ..Peer::default() };
+        let (marked, not_whole) = (peer.marked, std::mem::take(&mut peer.not_whole));
+        *peer = Peer { marked, not_whole, ..Peer::default() };
     }
 
     /// The letters of the message that the present request publishes.
@@ -220,40 +251,35 @@ impl Outbox {
     }
 
     /// All letters of a shard of another node up to this one were handled here.
-    pub(crate) fn mark_letter(&mut self, Mark { from, number, is_refused }: Mark) {
+    pub(crate) fn mark_letter(&mut self, Mark { from, number, handling }: Mark) {
         self.grow(usize::from(from.0) + 1);
-        let Peer { marked, refused, .. } = &mut self.peers[usize::from(from.0)];
-        if is_refused {
-            refused.push_back(number);
-            if refused.len() > REFUSED_MAX {
-                refused.pop_front();
-            }
+        let Peer { marked, not_whole, .. } = &mut self.peers[usize::from(from.0)];
+        if handling == Handling::Whole {
+            not_whole.remove(&number);
+        } else {
+            not_whole.insert(number, handling);
+        }
+        if not_whole.len() > NOT_WHOLE_MAX {
+            not_whole.pop_first();
         }
         *marked = Some(number).max(*marked);
     }
 
-    /// Whether this letter of a shard of another node was handled here: also if it was refused.
-    pub(crate) fn has_handled(&self, from: ShardId, number: Lsn) -> bool {
-        let peer = self.peers.get(usize::from(from.0));
-        peer.is_some_and(|peer| peer.marked.is_some_and(|marked| number <= marked))
-    }
-
-    /// Whether this letter of a shard of another node was not taken.
-    pub(crate) fn has_refused(&self, from: ShardId, number: Lsn) -> bool {
-        let peer = self.peers.get(usize::from(from.0));
-        peer.is_some_and(|peer| peer.refused.binary_search(&number).is_ok())
+    /// What became of this letter of a shard of another node, if it came here.
+    pub(crate) fn handling(&self, from: ShardId, number: Lsn) -> Option<Handling> {
+        let Peer { marked, not_whole, .. } = self.peers.get(usize::from(from.0))?;
+        let handling = not_whole.get(&number).copied();
+        marked.filter(|marked| number <= *marked).map(|_| handling.unwrap_or(Handling::Whole))
     }
 
     /// What was handled of everybody's letters.
     pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
-        (0..).map(ShardId).zip(&self.peers).flat_map(|(from, Peer { marked, refused, .. })| {
-            let marked = marked.map(|number| Mark { from, number, is_refused: false });
-            let refused = refused.iter();
-            marked.into_iter().chain(refused.map(move |&number| Mark {
-                from,
-                number,
-                is_refused: true,
-            }))
+        (0..).map(ShardId).zip(&self.peers).flat_map(|(from, Peer { marked, not_whole, .. })| {
+            let mark = move |(number, handling)| Mark { from, number, handling };
+            // A mark of one that is not whole would say that it is.
+            let last = marked.filter(|number| !not_whole.contains_key(number));
+            let all = last.map(|number| (number, Handling::Whole)).into_iter();
+            all.chain(not_whole.iter().map(|(&number, &handling)| (number, handling))).map(mark)
         })
     }
 

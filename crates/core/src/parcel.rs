@@ -4,7 +4,7 @@
 
 use crate::aliases::{AliasesIn, AliasesOut};
 use crate::auth::Terms;
-use crate::keys::{Micros, Origin, PageId};
+use crate::keys::{Claim, Micros, Origin, PageId};
 use crate::message::Message;
 use crate::replays::Replay;
 use crate::rights::Known;
@@ -80,6 +80,8 @@ pub(crate) struct MovedSession {
     pub(crate) address: Option<Origin>,
     /// Whose client has it, where that is known and matters.
     pub(crate) known: Option<Known>,
+    /// By which it has come from another node, as a log has it.
+    pub(crate) claim: Claim,
     pub(crate) expiry_s: u32,
     /// With the queue behind it.
     pub(crate) window: Window,
@@ -92,7 +94,7 @@ pub(crate) struct MovedSession {
 }
 
 /// A subscription, as a SUBSCRIBE would name it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MovedSubscription {
     pub(crate) name: Box<str>,
     /// What came beside the name.

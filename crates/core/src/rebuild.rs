@@ -13,7 +13,7 @@ mod waiting;
 
 pub use waiting::NoPage;
 
-use crate::keys::{Lsn, Micros, Origin, PageId, ShardId};
+use crate::keys::{Claim, Lsn, Micros, Origin, PageId, ShardId};
 use crate::message::{Message, Queued};
 use crate::outbox::{MailTarget, Mark};
 use crate::page::{PageIn, PageRef};
@@ -89,6 +89,8 @@ struct Rebuilt {
     queue: Waiting,
     /// Sorted.
     unreleased: Vec<PacketId>,
+    /// By which it has come from another node, if it has.
+    claim: Claim,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -236,8 +238,9 @@ impl Rebuild {
                 let message = self.messages.of(message).ok_or("its message is not there")?;
                 self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
             }
-            Record::Marked { from, number } => self.mailed.mark(lsn, from, number),
-            Record::Refused { from, number } => self.mailed.refuse(lsn, from, number),
+            Record::Marked { .. } | Record::Refused { .. } | Record::PutOff { .. } => {
+                Mark::of(&record).into_iter().for_each(|mark| self.mailed.mark(lsn, mark));
+            }
             Record::Delivered { number } => self.mailed.done(number),
             Record::Cleared { topic } => {
                 // Until the first base is done it may be from before it.
@@ -268,6 +271,7 @@ impl Rebuild {
             | Record::Done { session, .. }
             | Record::Noted { session, .. }
             | Record::Released { session, .. }
+            | Record::Claimed { session, .. }
             | Record::Paged { session, .. }
             | Record::Fetched { session, .. }
             | Record::Page { session, .. } => match self.sessions.get_mut(&session) {
@@ -321,6 +325,7 @@ impl Rebuild {
             last_id: None,
             queue: Waiting::default(),
             unreleased: Vec::new(),
+            claim: Claim::NONE,
         };
         self.sessions.insert(lsn, session);
     }
@@ -373,12 +378,14 @@ impl Rebuilt {
                 let at = self.position(packet_id).ok_or(NOT_IN_FLIGHT)?;
                 self.in_flight.remove(at);
             }
+            Record::Claimed { claim, .. } => self.claim = claim,
             Record::Noted { packet_id, .. } => self.note(packet_id),
             Record::Released { packet_id, .. } => self.release(packet_id),
             Record::Message { .. }
             | Record::Mailed { .. }
             | Record::Marked { .. }
             | Record::Refused { .. }
+            | Record::PutOff { .. }
             | Record::Delivered { .. }
             | Record::Gone { .. }
             | Record::Base
@@ -469,6 +476,7 @@ impl Rebuilt {
         });
         let moved = MovedSession {
             known: None,
+            claim: self.claim,
             client_id: (&*client_id).into(),
             address: None,
             expiry_s,

@@ -168,6 +168,13 @@ impl Receipts {
         [waits, waits_longer].into_iter().find_map(|waits| Some(waits[position(waits, number)?].1))
     }
 
+    /// The same, and it waits no longer for it.
+    pub(crate) fn take_waiting(&mut self, from: ShardId, number: u64) -> Option<Ticket> {
+        let Peer { waits, waits_longer, .. } = &mut self.peers[usize::from(from.0)];
+        let mut all = [waits, waits_longer].into_iter();
+        all.find_map(|waits| Some(waits.remove(position(waits, number)?)?.1))
+    }
+
     /// Whether memory is short at a shard, as it said last.
     pub(crate) fn is_short(&self, shard: ShardId) -> bool {
         self.peers[usize::from(shard.0)].is_short

@@ -8,7 +8,7 @@
 pub(crate) mod codec;
 pub(crate) mod run;
 
-use crate::keys::{Lsn, Micros, PageId, ShardId};
+use crate::keys::{Claim, Lsn, Micros, PageId, ShardId};
 use crate::outbox::MailTarget;
 use codec::Reader;
 use std::borrow::Cow;
@@ -163,6 +163,22 @@ pub enum Record<'a> {
         /// The number of the letter.
         number: Lsn,
     },
+    /// The same, but for members of groups that this one was for: they are not served yet. A mark of
+    /// this number says that they are.
+    PutOff {
+        /// The shard.
+        from: ShardId,
+        /// The number of the letter.
+        number: Lsn,
+    },
+    /// A session has come from another node by this claim: where it was it may be still, by a lower
+    /// one.
+    Claimed {
+        /// The session.
+        session: Lsn,
+        /// The claim.
+        claim: Claim,
+    },
     /// All shards have a mailed message.
     Delivered {
         /// What it is called.
@@ -286,7 +302,8 @@ const MAILED: u8 = 18;
 const MARKED: u8 = 19;
 const DELIVERED: u8 = 20;
 const REFUSED: u8 = 21;
-// The kinds 22 and 23 are left for what is between shards.
+const PUT_OFF: u8 = 22;
+const CLAIMED: u8 = 23;
 const PAGED: u8 = 24;
 const FETCHED: u8 = 25;
 const PAGE: u8 = 26;
@@ -315,6 +332,8 @@ impl<'a> Record<'a> {
             Self::Mailed { .. } => MAILED,
             Self::Marked { .. } => MARKED,
             Self::Refused { .. } => REFUSED,
+            Self::PutOff { .. } => PUT_OFF,
+            Self::Claimed { .. } => CLAIMED,
             Self::Delivered { .. } => DELIVERED,
             Self::Paged { .. } => PAGED,
             Self::Fetched { .. } => FETCHED,
@@ -337,6 +356,7 @@ impl<'a> Record<'a> {
             | Self::Done { session, .. }
             | Self::Noted { session, .. }
             | Self::Released { session, .. }
+            | Self::Claimed { session, .. }
             | Self::Paged { session, .. }
             | Self::Fetched { session, .. }
             | Self::Page { session, .. } => Some(session),
@@ -344,6 +364,7 @@ impl<'a> Record<'a> {
             | Self::Mailed { .. }
             | Self::Marked { .. }
             | Self::Refused { .. }
+            | Self::PutOff { .. }
             | Self::Delivered { .. }
             | Self::Base
             | Self::BaseEnd
@@ -410,6 +431,8 @@ impl<'a> Record<'a> {
             Self::Mailed { .. }
             | Self::Marked { .. }
             | Self::Refused { .. }
+            | Self::PutOff { .. }
+            | Self::Claimed { .. }
             | Self::Delivered { .. }
             | Self::Paged { .. }
             | Self::Page { .. }
@@ -426,9 +449,15 @@ impl<'a> Record<'a> {
                 codec::put_lsn(out, *message);
                 codec::put_targets(out, targets);
             }
-            Self::Marked { from, number } | Self::Refused { from, number } => {
+            Self::Marked { from, number }
+            | Self::Refused { from, number }
+            | Self::PutOff { from, number } => {
                 codec::put_number(out, u64::from(from.0));
                 codec::put_lsn(out, *number);
+            }
+            Self::Claimed { session, claim } => {
+                codec::put_lsn(out, *session);
+                codec::put_number(out, claim.0);
             }
             Self::Delivered { number } => codec::put_lsn(out, *number),
             Self::Paged { session, page, messages, bytes, behind } => {
@@ -513,7 +542,7 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
-            MAILED | MARKED | REFUSED | DELIVERED => Self::decode_mailed(kind, from)?,
+            MAILED..=CLAIMED => Self::decode_mailed(kind, from)?,
             FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
             PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
@@ -532,6 +561,8 @@ impl<'a> Record<'a> {
             },
             MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
             REFUSED => Self::Refused { from: from.shard()?, number: from.lsn()? },
+            PUT_OFF => Self::PutOff { from: from.shard()?, number: from.lsn()? },
+            CLAIMED => Self::Claimed { session: from.lsn()?, claim: Claim(from.number()?) },
             _ => Self::Delivered { number: from.lsn()? },
         })
     }

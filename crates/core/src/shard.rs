@@ -22,6 +22,7 @@ mod freeze;
 mod groups;
 mod handover;
 mod held;
+mod held_picks;
 mod lifetime;
 mod logged;
 mod moves;
@@ -65,7 +66,7 @@ use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
 use crate::mail::Mail;
-use crate::outbox::Outbox;
+use crate::outbox::{Handling, Outbox};
 use crate::paging::Paging;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
@@ -368,8 +369,17 @@ impl Shard {
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
                 self.note_stamp(from, &message);
                 self.begin_answer();
-                if self.unreceived.is_copied && self.is_marked(from, number) {
-                    return self.answer_again(from, &message, number, now, sink);
+                let mut to_subscribers = to_subscribers;
+                if self.unreceived.is_copied {
+                    match self.handling(from, number) {
+                        None => {}
+                        // Subscribers have it; members of groups get it now.
+                        Some(Handling::PutOff) => to_subscribers = false,
+                        Some(handling) => {
+                            let how = (handling, number);
+                            return self.answer_again(from, &message, how, now, sink);
+                        }
+                    }
                 }
                 self.claims.source = Some(from);
                 let routed =
@@ -545,6 +555,8 @@ impl Shard {
             }
             if let Some(will) = self.due.wills.pop() {
                 self.publish_will(&will, now, sink);
+            } else if self.due.has_held_picks {
+                self.choose_for_held(now, sink);
             }
         }
     }

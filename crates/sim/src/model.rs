@@ -53,6 +53,8 @@ pub struct Model {
     pub findings: Vec<Finding>,
     /// The shards keep a log.
     pub is_logged: bool,
+    /// The log of each node is at another one as well.
+    pub is_copied: bool,
     /// What was ever sent, by session and packet identifier.
     pub(crate) sent: BTreeSet<(SessionNo, u16, MessageNo)>,
     /// By shard: when the last change of a session was consumed that was promised to outlive a
@@ -72,6 +74,8 @@ pub struct Model {
 pub struct Recent {
     /// Messages that the broker took in, in order.
     pub intakes: Vec<Intake>,
+    /// Whether a node was lost that others have copies of.
+    pub has_lost_node: bool,
     /// SUBSCRIBE packets, a filter each.
     pub subscribes: Vec<Subscribe>,
     /// PUBLISH packets to clients, but for those with DUP.
@@ -110,6 +114,18 @@ pub struct Intake {
     /// How often a node was lost meanwhile that may have given it to a member of a group elsewhere,
     /// and is mailed it again.
     pub again: usize,
+    /// Members of groups may be chosen for it after all that it set off was done.
+    pub may_be_held: bool,
+}
+
+impl Intake {
+    /// When members of groups have been chosen for it: at last when the publisher is told.
+    pub fn chosen(&self) -> Option<u64> {
+        if !self.may_be_held {
+            return self.settled;
+        }
+        Some(self.settled?.max(self.acked_at?))
+    }
 }
 
 /// One change of a topic's retained message.
@@ -207,6 +223,7 @@ impl Model {
             retains: Vec::new(),
             findings: Vec::new(),
             is_logged: false,
+            is_copied: false,
             sent: BTreeSet::new(),
             promised: BTreeMap::new(),
             claimed: BTreeMap::new(),
@@ -322,10 +339,12 @@ impl Model {
             expires_at,
             is_doubtful: false,
             again: 0,
+            may_be_held: self.is_copied,
         });
         if session.is_none() {
             self.call.wills.push(intake);
         }
+        let is_doubtful = self.doubtful_wills.contains(&message);
         let unsettled = self.unsettled();
         unsettled.intakes.push(intake);
         if is_retain {
@@ -339,7 +358,7 @@ impl Model {
                 at,
                 settled: None,
                 expires_at,
-                is_doubtful: false,
+                is_doubtful,
             });
         }
         intake

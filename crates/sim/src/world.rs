@@ -161,6 +161,7 @@ impl World {
         world.make_shards(shards);
         if crashes {
             world.model.is_logged = true;
+            world.model.is_copied = world.copies.are_on;
             world.start(0..shards.into(), &[]);
         }
         if size.nodes > 1 {

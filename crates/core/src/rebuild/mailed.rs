@@ -2,7 +2,7 @@
 
 use crate::keys::{Lsn, ShardId};
 use crate::message::Message;
-use crate::outbox::{MailTarget, Mark};
+use crate::outbox::{Handling, MailTarget, Mark};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(super) struct Mailed {
     open: BTreeMap<Lsn, (Lsn, Arc<Message>, Vec<MailTarget>)>,
     /// By sender, with the place of the record.
     marks: BTreeMap<ShardId, (Lsn, Lsn)>,
-    /// Those of these letters that were not taken, with the place of the record.
-    refused: BTreeMap<(ShardId, Lsn), Lsn>,
+    /// Those of these letters that were not handled as a whole, with the place of the record.
+    not_whole: BTreeMap<(ShardId, Lsn), (Lsn, Handling)>,
 }
 
 impl Mailed {
@@ -33,14 +33,15 @@ impl Mailed {
         self.open.remove(&number);
     }
 
-    pub(super) fn mark(&mut self, lsn: Lsn, from: ShardId, number: Lsn) {
+    pub(super) fn mark(&mut self, lsn: Lsn, Mark { from, number, handling }: Mark) {
         let mark = self.marks.entry(from).or_insert((lsn, number));
         *mark = (lsn, number.max(mark.1));
-    }
-
-    pub(super) fn refuse(&mut self, lsn: Lsn, from: ShardId, number: Lsn) {
-        self.mark(lsn, from, number);
-        self.refused.insert((from, number), lsn);
+        match handling {
+            Handling::Whole => self.not_whole.remove(&(from, number)),
+            Handling::Refused | Handling::PutOff => {
+                self.not_whole.insert((from, number), (lsn, handling))
+            }
+        };
     }
 
     /// All that was there has been logged anew.
@@ -50,7 +51,7 @@ impl Mailed {
             return Err("a mailed message, or a mark, was not logged anew");
         }
         // Of these the oldest are left out when they are many.
-        self.refused.retain(|_, &mut lsn| lsn >= base);
+        self.not_whole.retain(|_, &mut (lsn, _)| lsn >= base);
         Ok(())
     }
 
@@ -59,10 +60,11 @@ impl Mailed {
     }
 
     pub(super) fn marks(&self) -> impl Iterator<Item = Mark> {
-        let marks = self.marks.iter();
-        let marks = marks.map(|(&from, &(_, number))| Mark { from, number, is_refused: false });
-        let refused = self.refused.keys();
-        marks.chain(refused.map(|&(from, number)| Mark { from, number, is_refused: true }))
+        let (marks, others) = (self.marks.iter(), self.not_whole.iter());
+        let handling = Handling::Whole;
+        let marks = marks.map(move |(&from, &(_, number))| Mark { from, number, handling });
+        let marks = marks.filter(|mark| !self.not_whole.contains_key(&(mark.from, mark.number)));
+        marks.chain(others.map(|(&(from, number), &(_, handling))| Mark { from, number, handling }))
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {

@@ -166,6 +166,10 @@ fn record() -> impl Strategy<Value = Record<'static>> {
             .prop_map(|(from, number)| Record::Marked { from: ShardId(from), number }),
         (any::<u16>(), lsn())
             .prop_map(|(from, number)| Record::Refused { from: ShardId(from), number }),
+        (any::<u16>(), lsn())
+            .prop_map(|(from, number)| Record::PutOff { from: ShardId(from), number }),
+        (lsn(), any::<u64>())
+            .prop_map(|(session, claim)| Record::Claimed { session, claim: Claim(claim) }),
         lsn().prop_map(|number| Record::Delivered { number }),
         paged(),
     ]
@@ -203,7 +207,7 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        let is_known = (SESSION..=REFUSED).contains(&kind) || (PAGED..=PAGE).contains(&kind);
+        let is_known = (SESSION..=PAGE).contains(&kind);
         assert_eq!(unknown, !is_known, "{kind}");
     }
 }

@@ -30,16 +30,19 @@ use weir_wire::topic::TopicFilter;
 pub(crate) struct Picks {
     pub(crate) here: Vec<Subscriber>,
     pub(crate) there: Vec<(ShardId, GroupPick)>,
+    /// Members here that are not to be served yet.
+    pub(crate) held: Vec<GroupPick>,
 }
 
 impl Picks {
     pub(crate) fn is_empty(&self) -> bool {
-        self.here.is_empty() && self.there.is_empty()
+        self.here.is_empty() && self.there.is_empty() && self.held.is_empty()
     }
 
     pub(crate) fn clear(&mut self) {
         self.here.clear();
         self.there.clear();
+        self.held.clear();
     }
 }
 
@@ -212,6 +215,7 @@ impl Filters {
         (topic, bytes): (&str, u64),
         client_id: Option<&[u8]>,
         standing: impl Fn(&Subscriber) -> Standing,
+        is_held: impl Fn(&Subscriber) -> bool,
         picks: &mut Picks,
     ) {
         self.leave_gone(id);
@@ -224,7 +228,11 @@ impl Filters {
             let key = group.key(topic, client_id, hasher);
             match group.pick(key, bytes, chance, &standing) {
                 None | Some(Picked::Unwanted) => {}
-                Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
+                Some(Picked::Here(Member { id: member, subscriber })) if is_held(&subscriber) => {
+                    let share = Arc::clone(&group.share);
+                    picks.held.push(GroupPick { share, member, key, hops: 0 });
+                }
+                Some(Picked::Here(member)) => picks.here.push(member.subscriber),
                 Some(Picked::There { shard, member }) => {
                     let share = Arc::clone(&group.share);
                     picks.there.push((shard, GroupPick { share, member, key, hops: 0 }));
@@ -251,6 +259,12 @@ impl Filters {
             return Some(Picked::Unwanted);
         }
         group.pick_again(pick, bytes, chance, standing)
+    }
+
+    /// The group that a member of was chosen.
+    pub(crate) fn group_of_pick(&mut self, pick: &GroupPick) -> Option<&Group> {
+        let (id, name) = self.share(&pick.share)?;
+        self.filters[id.at()].group_of_name(name).map(|group| &*group)
     }
 
     /// The filter of a shared subscription, if it is known, and the group's name.

@@ -41,7 +41,7 @@ pub(crate) struct Group {
 }
 
 /// A member, and a hash of its client identifier: its name to other shards, and in weights.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) id: u64,
     pub(crate) subscriber: Subscriber,
@@ -59,7 +59,7 @@ struct Remote {
 /// Who was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {
-    Here(Subscriber),
+    Here(Member),
     There {
         shard: ShardId,
         member: u64,
@@ -96,6 +96,11 @@ impl Group {
     pub(crate) fn join(&mut self, shard: ShardId, id: u64, packet_bytes_max: Option<u32>) {
         self.leave(shard, id);
         self.remote.push(Remote { shard, id, packet_bytes_max });
+    }
+
+    /// Whether a shard has this member, too.
+    pub(crate) fn has_at(&self, shard: ShardId, id: u64) -> bool {
+        self.remote.iter().any(|remote| (remote.shard, remote.id) == (shard, id))
     }
 
     pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
@@ -184,7 +189,7 @@ impl Group {
         if let Some(named) = self.members.iter().find(|member| member.id == pick.member) {
             let standing = standing(&named.subscriber);
             if standing == Standing::Ready || (is_sticky && standing.is_connected()) {
-                return Some(Picked::Here(named.subscriber));
+                return Some(Picked::Here(*named));
             }
             if standing == Standing::TooLarge {
                 // By a few bytes that only this shard knows of: others may choose it again.
@@ -232,7 +237,7 @@ impl Group {
         };
         self.next = at + 1;
         Some(match members.get(at) {
-            Some(member) => Picked::Here(member.subscriber),
+            Some(member) => Picked::Here(*member),
             None => {
                 let Remote { shard, id, .. } = remote[at - members.len()];
                 Picked::There { shard, member: id }
@@ -320,7 +325,7 @@ mod tests {
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> usize {
         match group.pick(mix(key), 0, chance, standing) {
-            Some(Picked::Here(subscriber)) => subscriber.session.0 as usize,
+            Some(Picked::Here(member)) => member.subscriber.session.0 as usize,
             other => panic!("{other:?}"),
         }
     }

@@ -270,6 +270,7 @@ impl Shard {
                 return Some(subscribe.session);
             }
             Reply::Receipt { from, number } => {
+                self.note_gone_on(from, number, false, sink);
                 self.answers.receipts.note_done(from, number);
             }
             Reply::Noted { from, number, retains } => {

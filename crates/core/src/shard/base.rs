@@ -5,7 +5,7 @@ use super::Shard;
 use super::slices::Work;
 use crate::anew::{SessionAnew, retained_record};
 use crate::base::{Cycle, Renamed};
-use crate::keys::{Lsn, Micros, SessionKey};
+use crate::keys::{Claim, Lsn, Micros, SessionKey};
 use crate::own::is_brokers_own;
 use crate::parcel::{Content, Parcel};
 use crate::record::Record;
@@ -160,7 +160,10 @@ impl Shard {
     /// Writes all of a session, under a new name: older records of it mean nothing then. One that
     /// had a name is gone under that one: this says that its copy is whole.
     fn log_session(&mut self, key: SessionKey, renamed: &mut Renamed, sink: &mut impl Sink) {
-        let subscriptions = self.moved_subscriptions(key);
+        let mut subscriptions = self.moved_subscriptions(key);
+        // Groups that it has left would have it again.
+        subscriptions.extend(self.claims.groups_of(key).iter().cloned());
+        let claim = self.claims.rank(key);
         // One whose CONNACK waits is connected, as its CONNECT has recorded it.
         let conn = self.connection_of(key);
         // One that leaves has none any more, but would have it again if it stayed.
@@ -188,6 +191,9 @@ impl Shard {
         let (session, bytes) = anew.tell(renamed, &mut |record| log.append(record, sink));
         if let Some(before) = log.session(key) {
             log.append(&Record::Gone { session: before }, sink);
+        }
+        if claim != Claim::NONE {
+            log.append(&Record::Claimed { session, claim }, sink);
         }
         log.name(key, session);
         slices.add((log.records() - records) * RECORD_STEPS + bytes / COPIED_BYTES);

@@ -200,7 +200,7 @@ impl Shard {
         let Some(key) = self.clients.find(client_id) else {
             return self.answers.receipts.note(shard, number);
         };
-        let held = self.claims.held(key);
+        let held = self.claims.rank(key);
         if held > claim {
             tell_held(shard, client_id, held, false, sink);
             return self.answers.receipts.note(shard, number);
@@ -243,6 +243,7 @@ impl Shard {
 
     /// Other nodes have said what they have to, or are lost.
     pub(super) fn answer_all_claimants(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.look_at_held_picks();
         let all: Vec<Box<str>> = self.claims.waiting.keys().cloned().collect();
         all.iter().for_each(|client_id| self.answer_claimants(client_id, now, sink));
     }
@@ -250,6 +251,7 @@ impl Shard {
     /// Nothing goes on here of a client that others wait for: the highest of their claims gets what
     /// there is.
     pub(super) fn answer_claimants(&mut self, client_id: &str, now: Micros, sink: &mut impl Sink) {
+        self.look_at_held_picks();
         if self.claims.waiting.is_empty() || self.claims.asking.contains_key(client_id) {
             return;
         }
@@ -313,7 +315,7 @@ impl Shard {
         let Some(key) = self.clients.find(client_id) else {
             return self.adopt(from, client_id, now, sink);
         };
-        let held = self.claims.held(key);
+        let held = self.claims.rank(key);
         if self.claims.way(key).is_some() {
             return;
         }
@@ -321,6 +323,7 @@ impl Shard {
             return tell_held(from, client_id, held, is_asking, sink);
         }
         self.drop_stale(key, now, sink);
+        self.adopt(from, client_id, now, sink);
     }
 
     /// Another node has begun the client's session anew while this one was lost.

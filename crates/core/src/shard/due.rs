@@ -20,11 +20,13 @@ pub(super) struct Due {
     /// Each as often as its queue ran over in this input.
     pub(super) overflowed: Vec<Overflowed>,
     pub(super) wills: Vec<Will>,
+    /// Members of groups may be chosen for what is held.
+    pub(super) has_held_picks: bool,
 }
 
 impl Due {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.overflowed.is_empty() && self.wills.is_empty()
+        self.overflowed.is_empty() && self.wills.is_empty() && !self.has_held_picks
     }
 }

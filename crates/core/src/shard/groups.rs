@@ -12,7 +12,7 @@ use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::MailTarget;
 use crate::own::is_brokers_own;
-use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
+use crate::routing::{FilterId, HOPS_MAX, Member, Picked, Subscriber};
 use crate::shard_set::ShardSet;
 use crate::sink::{Notice, Sink};
 use crate::unreceived::Sent;
@@ -40,11 +40,13 @@ impl Shard {
         delivery: &Delivery<'_>,
         sink: &impl Sink,
     ) {
-        let Self { filters, clients, bounds, picks, .. } = self;
+        let unsettled = self.unsettled(delivery.qos);
+        let Self { filters, clients, bounds, picks, claims, .. } = self;
         let room = Room { clients, bounds };
         let standing = |member: &Subscriber| room.standing(member, delivery, sink);
+        let is_held = |member: &Subscriber| unsettled.has(member, claims, clients);
         let publisher = delivery.publisher.map(|key| clients[key].client_id.as_bytes());
-        filters.pick(id, (delivery.topic, delivery.bytes()), publisher, standing, picks);
+        filters.pick(id, (delivery.topic, delivery.bytes()), publisher, standing, is_held, picks);
     }
 
     pub(super) fn deliver_to_chosen(
@@ -56,6 +58,9 @@ impl Shard {
         while let Some(member) = self.picks.here.pop() {
             self.outlet().deliver_to_one(&member, delivery, now, sink);
         }
+        if !self.picks.held.is_empty() {
+            self.hold_picks(delivery);
+        }
     }
 
     /// What another shard chose: [`GroupPick::member`], or who is chosen in its place.
@@ -65,16 +70,24 @@ impl Shard {
         delivery: &Delivery<'_>,
         sink: &mut impl Sink,
     ) {
-        let Self { filters, clients, bounds, picks, stats, .. } = self;
+        let unsettled = self.unsettled(delivery.qos);
+        let Self { filters, clients, bounds, picks, claims, stats, .. } = self;
         let room = Room { clients, bounds };
         let standing = |member: &Subscriber| room.standing(member, delivery, sink);
         match filters.pick_again(&pick, (&delivery.content(), delivery.bytes()), standing) {
-            Some(Picked::Here(member)) => picks.here.push(member),
+            Some(Picked::Here(Member { id: member, subscriber }))
+                if unsettled.has(&subscriber, claims, clients) =>
+            {
+                picks.held.push(GroupPick { member, ..pick });
+            }
+            Some(Picked::Here(member)) => picks.here.push(member.subscriber),
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
                 stats.shared_rechosen += 1;
                 picks.there.push((shard, GroupPick { member, hops: pick.hops + 1, ..pick }));
             }
             Some(Picked::Unwanted) => {}
+            // Nodes that have not told of all their members may have one.
+            None if unsettled.are_absent => picks.held.push(pick),
             _ => {
                 stats.dropped_no_member += 1;
                 let (client_id, topic) = ("", delivery.topic);

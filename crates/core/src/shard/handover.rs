@@ -76,7 +76,7 @@ impl Shard {
         };
         let mut records = run::Writer::new(self.claims.wall());
         anew.tell_head(&mut |record| records.add(record));
-        let (way, held) = ((to.claim, self.place.id), self.claims.held(key));
+        let (way, held) = ((to.claim, self.place.id), self.claims.rank(key));
         let leaving = Leaving {
             client_id: (&*session.client_id).into(),
             key: Some(key),
@@ -112,7 +112,7 @@ impl Shard {
         if let Some(key) = self.clients.find(&head.client_id) {
             let there = match self.claims.way(key) {
                 Some(way) => self.claims.coming.get(&way).map_or(Claim(u64::MAX), |it| it.held),
-                None => self.claims.held(key),
+                None => self.claims.rank(key),
             };
             if there > held {
                 // Whoever sends it was lost when the client began anew.
@@ -511,6 +511,7 @@ impl Shard {
     pub(super) fn end_moving(&mut self, key: SessionKey, sink: &mut impl Sink) {
         let Some(way) = self.claims.way(key) else { return };
         self.claims.end_way(key);
+        self.look_at_held_picks();
         let (claim, from) = way;
         if self.claims.coming.remove(&way).is_some_and(|coming| coming.is_whole) {
             // Whoever had it has sent all of it, and waits for this.

@@ -110,6 +110,7 @@ impl Shard {
             client_id: session.client_id.clone(),
             address: session.address,
             known,
+            claim: self.claims.rank(key),
             expiry_s: session.expiry_s,
             window: std::mem::take(&mut session.window).without_ways(),
             unreleased,
@@ -197,6 +198,7 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         let key = self.clients.add(&moved.client_id, moved.address);
+        self.claims.bring(key, moved.claim);
         if let Some(known) = moved.known {
             self.know_users();
             self.clients.set_user(key, known);

@@ -217,7 +217,7 @@ impl Shard {
         let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
         if session.outlives_connection() && !is_own && self.claims.way(key).is_none() {
             let owner = self.place.owner_at(to, &session.client_id);
-            tell_held(owner, &session.client_id, self.claims.held(key), false, sink);
+            tell_held(owner, &session.client_id, self.claims.rank(key), false, sink);
         }
     }
 

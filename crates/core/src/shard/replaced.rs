@@ -11,7 +11,7 @@ use crate::keys::{Lsn, Micros, ShardId};
 use crate::letter::NO_ROOM_THERE;
 use crate::mail::Mail;
 use crate::message::Message;
-use crate::outbox::Mark;
+use crate::outbox::{Handling, Mark};
 use crate::sink::Sink;
 use crate::unreceived::Sent;
 use std::ops::Range;
@@ -56,13 +56,12 @@ impl Shard {
         self.settle(now, sink);
     }
 
-    /// Whether what a shard of another node mails was handled here, or in its place, before.
+    /// What became of a letter of a shard of another node, if it came here, or to who was in this
+    /// place, before.
     #[cold]
-    pub(super) fn is_marked(&self, from: ShardId, number: Option<u64>) -> bool {
-        let Some(number) = number.filter(|_| !self.place.node.contains(&from.0)) else {
-            return false;
-        };
-        self.outbox.has_handled(from, Lsn(number))
+    pub(super) fn handling(&self, from: ShardId, number: Option<u64>) -> Option<Handling> {
+        let number = number.filter(|_| !self.place.node.contains(&from.0))?;
+        self.outbox.handling(from, Lsn(number))
     }
 
     /// Its sender waits for a letter that was handled before: until all of that outlives a crash.
@@ -72,12 +71,12 @@ impl Shard {
         &mut self,
         from: ShardId,
         message: &Message,
-        number: Option<u64>,
+        (handling, number): (Handling, Option<u64>),
         now: Micros,
         sink: &mut impl Sink,
     ) {
         let Some(number) = number else { return };
-        if self.outbox.has_refused(from, Lsn(number)) {
+        if handling == Handling::Refused {
             let (topic, detail) = (message.topic.as_str().into(), NO_ROOM_THERE);
             sink.mail(from, Mail::Refused { topic, number, detail });
         }
@@ -95,16 +94,38 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         if self.unreceived.is_copied {
-            self.mark_letter(Mark { from, number: Lsn(number), is_refused }, sink);
+            self.mark_letter(from, number, is_refused, sink);
         }
     }
 
-    /// If it is of another node's shard: what it recorded, and that it did, are in one commit.
+    /// If it is of another node's shard: what it recorded, and that it did, are in one commit. What
+    /// went on to others may be lost with this node, and is sent on again then.
     #[cold]
-    fn mark_letter(&mut self, mark: Mark, sink: &mut impl Sink) {
-        let is_recorded = mark.is_refused || self.log.logged().is_some();
-        if is_recorded && self.log.is_on() && !self.place.node.contains(&mark.from.0) {
-            self.restored_mark(mark, sink);
+    fn mark_letter(&mut self, from: ShardId, number: u64, is_refused: bool, sink: &mut impl Sink) {
+        let handling = match is_refused {
+            true => Handling::Refused,
+            false if self.answers.has_mailed() => Handling::PutOff,
+            false => Handling::Whole,
+        };
+        let is_recorded = handling != Handling::Whole || self.log.logged().is_some();
+        if is_recorded && self.log.is_on() && !self.place.node.contains(&from.0) {
+            self.restored_mark(Mark { from, number: Lsn(number), handling }, sink);
+        }
+    }
+
+    /// A letter that was put off has gone where it had to, or was refused there.
+    pub(super) fn note_gone_on(
+        &mut self,
+        from: ShardId,
+        number: u64,
+        is_refused: bool,
+        sink: &mut impl Sink,
+    ) {
+        let number = Lsn(number);
+        if self.unreceived.is_copied && self.outbox.handling(from, number) == Some(Handling::PutOff)
+        {
+            let handling = if is_refused { Handling::Refused } else { Handling::Whole };
+            self.restored_mark(Mark { from, number, handling }, sink);
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) enum Work {
     Wills(WillWalk),
     /// What is to be forgotten of another node.
     Forget(Box<Forget>),
+    /// So many messages that are held for members of groups.
+    HeldPicks(usize),
 }
 
 /// A way through all that a shard has, for a partition that moves to `to`.
@@ -205,6 +207,7 @@ impl Shard {
                 Work::Copies(copies) => self.copy_again(copies, now, sink),
                 Work::Wills(walk) => self.tell_all_wills(walk, now, sink),
                 Work::Forget(forget) => self.go_on_forgetting(forget, now),
+                Work::HeldPicks(count) => self.choose_for_some_held(count, now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.

@@ -44,6 +44,7 @@ impl Shard {
             Some(Answer { conn, reply: Reply::Ack(ack), .. }) => (conn, ack),
             // A message that was sent on: whoever sent it here is told.
             Some(&mut Answer { reply: Reply::Receipt { from, number, .. }, .. }) => {
+                self.note_gone_on(from, number, true, sink);
                 return sink.mail(from, Mail::Refused { topic: topic.into(), number, detail });
             }
             _ => return,

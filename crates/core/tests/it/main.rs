@@ -30,6 +30,7 @@ mod fuzzed_letter;
 #[path = "../../../../fuzz/src/record.rs"]
 mod fuzzed_record;
 mod groups;
+mod held;
 mod letters;
 mod moves;
 mod net;

@@ -6,18 +6,18 @@ use weir_core::{Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Wall}
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PropertiesBuf, Property, QoS};
 
-const Q1: QoS = QoS::AtLeastOnce;
-const Q2: QoS = QoS::ExactlyOnce;
+pub(crate) const Q1: QoS = QoS::AtLeastOnce;
+pub(crate) const Q2: QoS = QoS::ExactlyOnce;
 
 /// The node that is lost.
-const LOST: usize = 0;
+pub(crate) const LOST: usize = 0;
 
-fn kept() -> Ask<'static> {
+pub(crate) fn kept() -> Ask<'static> {
     Ask { clean: false, expiry_s: 1_000, ..Ask::default() }
 }
 
 /// Three nodes whose logs are copied.
-fn nodes() -> Net {
+pub(crate) fn nodes() -> Net {
     let mut net = Net::of_nodes(3, true);
     let Net { shards, wires, now, .. } = &mut net;
     for (shard, wires) in shards.iter_mut().zip(wires) {
@@ -30,7 +30,7 @@ fn nodes() -> Net {
 }
 
 /// All letters arrive, and all that is recorded outlives a crash.
-fn settle(net: &mut Net) {
+pub(crate) fn settle(net: &mut Net) {
     for _ in 0..6 {
         net.go_on();
         (0..net.shards.len()).for_each(|shard| net.commit(shard));
@@ -39,12 +39,12 @@ fn settle(net: &mut Net) {
 }
 
 /// Sends CONNECT to a node, and no letter on.
-fn come_to(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
+pub(crate) fn come_to(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
     net.entry = node;
     net.connect(client_id, ask)
 }
 
-fn join_at(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
+pub(crate) fn join_at(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
     let peer = come_to(net, node, client_id, ask);
     settle(net);
     let lines = net.read(peer);
@@ -54,7 +54,7 @@ fn join_at(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>) -> Peer {
 
 /// A node is lost, with what is on its way to and from it, and one is there that begins from so
 /// many of its records. The others are told when it has begun.
-fn begin_again(net: &mut Net, records: usize) {
+pub(crate) fn begin_again(net: &mut Net, records: usize) {
     let mut log = std::mem::take(&mut net.wires[LOST].log);
     log.truncate(records);
     let old = rebuild(&log, &[log.len()]).unwrap();
@@ -85,7 +85,7 @@ fn shard(net: &Net) -> Shard {
 }
 
 /// The others, and the one that has begun, are told of each other.
-fn meet(net: &mut Net) {
+pub(crate) fn meet(net: &mut Net) {
     for at in 1..3 {
         let Net { shards, wires, now, .. } = net;
         shards[at].node_replaced(LOST as u16..LOST as u16 + 1, *now, &mut wires[at]);
@@ -94,18 +94,18 @@ fn meet(net: &mut Net) {
     }
 }
 
-fn replace(net: &mut Net) {
+pub(crate) fn replace(net: &mut Net) {
     let all = net.wires[LOST].log.len();
     begin_again(net, all);
     meet(net);
 }
 
 /// A session that waits on the lost node for what is published to `t`, and a publisher on another.
-fn absent(qos: QoS) -> (Net, Peer) {
+pub(crate) fn absent(qos: QoS) -> (Net, Peer) {
     absent_at(LOST, qos)
 }
 
-fn absent_at(node: usize, qos: QoS) -> (Net, Peer) {
+pub(crate) fn absent_at(node: usize, qos: QoS) -> (Net, Peer) {
     let mut net = nodes();
     let old = join_at(&mut net, node, "c", kept());
     net.subscribe(old, "t", qos);
@@ -117,7 +117,7 @@ fn absent_at(node: usize, qos: QoS) -> (Net, Peer) {
 }
 
 /// What the session gets when its client comes to another node.
-fn comes_back(net: &mut Net) -> Vec<String> {
+pub(crate) fn comes_back(net: &mut Net) -> Vec<String> {
     let back = come_to(net, 1, "c", kept());
     settle(net);
     let lines = net.read(back);
@@ -175,7 +175,7 @@ fn go_on_without(net: &mut Net) {
 }
 
 /// Letters do not come to the node that is lost.
-fn settle_but_lost(net: &mut Net) {
+pub(crate) fn settle_but_lost(net: &mut Net) {
     (1..3).for_each(|at| net.commit(at));
     net.wires[LOST].mail.clear();
 }
@@ -301,11 +301,11 @@ fn join_again(net: &mut Net, client_id: &str) -> Vec<String> {
 }
 
 /// Some letters arrive, and all that is recorded outlives a crash.
-fn some_letters(net: &mut Net, letters: usize) {
+pub(crate) fn some_letters(net: &mut Net, letters: usize) {
     some_letters_first_from(net, letters, [0, 1, 2]);
 }
 
-fn some_letters_first_from(net: &mut Net, letters: usize, nodes: [usize; 3]) {
+pub(crate) fn some_letters_first_from(net: &mut Net, letters: usize, nodes: [usize; 3]) {
     for _ in 0..letters {
         let mut next = nodes.into_iter().flat_map(|from| (0..3).map(move |to| (from, to)));
         let _ = next.any(|(from, to)| net.deliver_between(from, to));
@@ -528,57 +528,4 @@ fn a_session_with_a_will_goes_on_once_all_have_said_whose_that_is() {
     assert_eq!(wills(&mut net, subscriber), 1);
     net.pass(100);
     assert_eq!(wills(&mut net, subscriber), 0);
-}
-
-#[test]
-fn a_message_that_was_refused_is_refused_again_and_not_taken_for_handled() {
-    for base_between in [false, true] {
-        let (mut net, publisher) = absent(Q1);
-        net.shards[LOST].set_pressed(true);
-        net.publish(publisher, "t", Q1, 1, "one");
-        assert!(net.deliver_between(2, LOST));
-        net.shards[LOST].set_pressed(false);
-        net.publish(publisher, "t", Q1, 2, "two");
-        settle_but_lost(&mut net);
-        assert!(net.deliver_between(2, LOST));
-        net.wires[LOST].mail.clear();
-        if base_between {
-            let all = net.wires[LOST].log.len();
-            begin_again(&mut net, all);
-        }
-        replace(&mut net);
-        settle(&mut net);
-        let lines = net.read(publisher);
-        assert!(lines[0].starts_with("PUBACK #1 Quota exceeded"), "{lines:?}");
-        assert_eq!(lines[1..], ["PUBACK #2 Success"]);
-        assert_eq!(comes_back(&mut net), ["PUBLISH t q1 #1 two"]);
-    }
-}
-
-#[test]
-fn what_came_for_a_session_on_its_way_to_the_lost_node_is_where_it_stays() {
-    for letters in (0..30).flat_map(|before| (0..12).map(move |after| (before, after))) {
-        let (mut net, publisher) = absent_at(1, Q2);
-        net.publish(publisher, "t", Q2, 1, "1");
-        settle(&mut net);
-        let back = come_to(&mut net, LOST, "c", kept());
-        some_letters(&mut net, letters.0);
-        net.publish(publisher, "t", Q2, 2, "2");
-        some_letters_first_from(&mut net, letters.1, [2, 0, 1]);
-        let answers = net.read(publisher).len();
-        net.cut(back);
-        let committed = net.wires[LOST].log.len();
-        begin_again(&mut net, committed);
-        meet(&mut net);
-        settle(&mut net);
-        net.publish(publisher, "t", Q2, 3, "3");
-        settle(&mut net);
-        assert_eq!(answers + net.read(publisher).len(), 3, "{letters:?}");
-        let again = come_to(&mut net, 2, "c", kept());
-        settle(&mut net);
-        let lines = net.read(again);
-        assert!(lines[0].starts_with("CONNACK Success present"), "{letters:?}: {lines:?}");
-        let payloads: Vec<&str> = lines[1..].iter().map(|line| &line[line.len() - 1..]).collect();
-        assert_eq!(payloads, ["1", "2", "3"], "{letters:?}: {lines:?}");
-    }
 }

@@ -101,7 +101,9 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
         && matches!(asking[..], [only] if is_made_by(only))
         && subscriptions().filter(|one| topics::matches(one.filter, topic)).count() == 1;
     let total = if is_single { (live + replayed).min(1) } else { live + replayed };
-    Allowed { live, replayed, total }
+    // A node that had kept it and was lost lists it to others before it comes to them live.
+    let listed = usize::from(model.recent.has_lost_node && model.message(message).retain);
+    Allowed { live, replayed: replayed + listed, total: total + listed }
 }
 
 /// Whether the message may be the topic's retained one when the subscription begins, or after.

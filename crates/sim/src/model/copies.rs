@@ -20,6 +20,7 @@ impl Model {
             conn.owed.clear();
             conn.subscribes.clear();
         }
+        self.recent.has_lost_node = true;
         self.promised.retain(|shard, _| !shards.contains(shard));
         self.orphans.retain(|orphan| !shards.contains(&orphan.shard));
         let its = self.recent.intakes.iter_mut().filter(|it| shards.contains(&it.shard));
@@ -33,6 +34,9 @@ impl Model {
             intake.again += usize::from(is_waited_for && !shards.contains(&intake.shard));
         }
         self.doubt_retains(|shard| shards.contains(&shard));
+        // Some nodes have it: it comes to the others with what these list.
+        let its = self.retains.iter_mut().filter(|it| it.is_doubtful && shards.contains(&it.shard));
+        its.for_each(|retain| retain.settled = None);
         for subscribe in &mut self.recent.subscribes {
             let session = self.subscriptions[subscribe.subscription.0].session;
             subscribe.is_broken |= shards.contains(&self.sessions[session.0].shard);
@@ -65,7 +69,8 @@ impl Model {
             back.extend(durable.map(|it| (it.number, (kept.at, it.clone()))));
         }
         for number in self.alive.clone().into_values() {
-            if self.stays_elsewhere(number, &is_lost) {
+            let is_back = back.contains_key(&number);
+            if self.stays_elsewhere(number, is_back, &is_lost) {
                 back.remove(&number);
             } else if !back.contains_key(&number) {
                 self.alive.remove(&self.sessions[number.0].client);
@@ -78,7 +83,7 @@ impl Model {
                 // Begun anew meanwhile: whoever has that has the other dropped.
                 continue;
             }
-            if kept.session.moving.is_some() {
+            if kept.session.moving.is_some_and(|(from, _)| is_lost(from)) {
                 (kept.session.expires_at, kept.session.will) = kept.session.parked;
                 // Its client has come for it, and may not have been let in.
                 self.doubtful_wills.extend(kept.session.will.map(|(message, _)| message));
@@ -94,9 +99,14 @@ impl Model {
         }
     }
 
-    /// Whether a session is on a node that is there. One that was to go to the lost node, and is
-    /// not known to be there, is where it was.
-    fn stays_elsewhere(&mut self, number: SessionNo, is_lost: &impl Fn(usize) -> bool) -> bool {
+    /// Whether a session is on a node that is there. One that was to go to the lost node is where it
+    /// was, unless the log has it.
+    fn stays_elsewhere(
+        &mut self,
+        number: SessionNo,
+        is_back: bool,
+        is_lost: &impl Fn(usize) -> bool,
+    ) -> bool {
         let session = &mut self.sessions[number.0];
         let is_here = session.shard != usize::MAX && !is_lost(session.shard);
         match session.moving {
@@ -107,6 +117,7 @@ impl Model {
                 }
                 is_here
             }
+            Some((_, to)) if is_lost(to) && is_lost(session.shard) && is_back => false,
             Some((from, to)) => {
                 if is_lost(to) {
                     session.shard = from;

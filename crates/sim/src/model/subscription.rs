@@ -51,7 +51,8 @@ pub struct Subscribe {
 impl Subscription {
     /// Whether it may bring this message: they were there together.
     pub fn may_bring(&self, intake: &Intake, topic: &str) -> bool {
-        let is_together = intake.settled.is_none_or(|settled| self.noted <= settled)
+        let settled = if self.share.is_some() { intake.chosen() } else { intake.settled };
+        let is_together = settled.is_none_or(|settled| self.noted <= settled)
             && self.ended.is_none_or(|ended| intake.at <= ended);
         is_together
             && topics::matches(self.filter, topic)
@@ -91,7 +92,8 @@ impl Subscription {
     /// The options that held from when the message was taken in until all was done.
     fn options_during(&self, intake: &Intake) -> impl Iterator<Item = SubscriptionOptions> {
         let last = self.options.iter().rposition(|&(at, _)| at <= intake.at).unwrap_or(0);
-        let settled = intake.settled.unwrap_or(u64::MAX);
+        let settled = if self.share.is_some() { intake.chosen() } else { intake.settled };
+        let settled = settled.unwrap_or(u64::MAX);
         let from = self.options[last..].iter();
         let first = self.options[last].0;
         from.take_while(move |&&(at, _)| at <= settled || at == first).map(|&(_, options)| options)

@@ -60,9 +60,12 @@ pub(super) fn fields(record: &Record<'_>) -> Value {
             let shards: Vec<u16> = targets.iter().map(|target| target.shard.0).collect();
             json!({ "number": lsn(*number), "shards": shards })
         }
-        Record::Marked { from, number } | Record::Refused { from, number } => {
+        Record::Marked { from, number }
+        | Record::Refused { from, number }
+        | Record::PutOff { from, number } => {
             json!({ "from": from.0, "number": lsn(*number) })
         }
+        Record::Claimed { claim, .. } => json!({ "claim": claim.0 }),
         Record::Delivered { number } => json!({ "number": lsn(*number) }),
         Record::Paged { page, messages, bytes, behind, .. } => json!({
             "page": lsn(Lsn(page.0)), "messages": messages, "bytes": bytes, "behind": behind,
@@ -107,6 +110,8 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::Mailed { .. } => "mailed",
         Record::Marked { .. } => "marked",
         Record::Refused { .. } => "refused",
+        Record::PutOff { .. } => "put_off",
+        Record::Claimed { .. } => "claimed",
         Record::Delivered { .. } => "delivered",
         Record::Paged { .. } => "paged",
         Record::Fetched { .. } => "fetched",

@@ -1,0 +1,128 @@
+//! Members of groups that are chosen while it is not certain where their sessions are.
+//!
+//! Where logs are copied to other nodes, what was acknowledged outlives the loss of any. A session
+//! that comes from another node is in no log here before it is whole; one that stays, or is here
+//! from a copy, may have gone on elsewhere, which the others say when they tell of all that they
+//! have. What such a member is chosen for is held, with whoever waits for it, until that is known,
+//! and a member is chosen again then.
+
+use super::Shard;
+use super::slices::Work;
+use crate::claims::{Claims, HeldPick};
+use crate::clients::Clients;
+use crate::keys::{Micros, ShardId};
+use crate::mail::GroupPick;
+use crate::message::Delivery;
+use crate::routing::Subscriber;
+use crate::sink::Sink;
+use std::sync::Arc;
+use weir_wire::QoS;
+
+/// Steps of a message for which a member is chosen again.
+const PICK_STEPS: u64 = 4;
+
+/// Of which sessions it is not certain that they stay here.
+#[derive(Clone, Copy)]
+pub(super) struct Unsettled {
+    is_any: bool,
+    /// All that are absent.
+    pub(super) are_absent: bool,
+}
+
+impl Unsettled {
+    /// Whether this member's session is one.
+    #[inline]
+    pub(super) fn has(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
+        self.is_any && member.qos > QoS::AtMostOnce && self.has_session(member, claims, clients)
+    }
+
+    #[cold]
+    fn has_session(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
+        claims.is_coming(member.session)
+            || self.are_absent && clients[member.session].attachment.is_none()
+    }
+}
+
+impl Shard {
+    /// Whose messages of this QoS are held.
+    #[inline]
+    pub(super) fn unsettled(&self, qos: QoS) -> Unsettled {
+        let is_any = self.unreceived.is_copied && qos > QoS::AtMostOnce;
+        Unsettled { is_any, are_absent: is_any && self.has_unlisted() }
+    }
+
+    /// Holds a message for the members that were chosen so.
+    #[cold]
+    pub(super) fn hold_picks(&mut self, delivery: &mut Delivery<'_>) {
+        let own = self.place.id;
+        for pick in std::mem::take(&mut self.picks.held) {
+            if let Some(from) = self.has_not_left(&pick) {
+                self.picks.there.push((from, GroupPick { hops: pick.hops + 1, ..pick }));
+                continue;
+            }
+            let number = delivery.is_awaited.then(|| self.answers.mailed_once(own));
+            let message = Arc::clone(delivery.lent(&mut self.pool));
+            self.claims.held_picks.push_back(HeldPick { pick, message, number });
+        }
+    }
+
+    /// Where a member's session comes from, if it is a member there still. That takes what it is
+    /// chosen for along with the rest: it may not leave before what its own client has published is
+    /// everywhere, and that may be for itself.
+    fn has_not_left(&mut self, pick: &GroupPick) -> Option<ShardId> {
+        let group = self.filters.group_of_pick(pick)?;
+        let member = group.members.iter().find(|member| member.id == pick.member)?;
+        let (_, from) = self.claims.way(member.subscriber.session)?;
+        group.has_at(from, pick.member).then_some(from)
+    }
+
+    /// Where a session is may be certain by now.
+    pub(super) fn look_at_held_picks(&mut self) {
+        self.due.has_held_picks = !self.claims.held_picks.is_empty();
+    }
+
+    /// Chooses members again for what is held. Some of it may be held again, behind the others.
+    #[cold]
+    pub(super) fn choose_for_held(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.due.has_held_picks = false;
+        self.choose_for_some_held(self.claims.held_picks.len(), now, sink);
+    }
+
+    /// The same for so many, as far as the steps of this input allow.
+    pub(super) fn choose_for_some_held(&mut self, count: usize, now: Micros, sink: &mut impl Sink) {
+        for done in 0..count {
+            if self.slices.is_spent() {
+                return self.slices.put_off(Work::HeldPicks(count - done), now);
+            }
+            self.slices.add(PICK_STEPS);
+            let Some(HeldPick { pick, message, number }) = self.claims.held_picks.pop_front()
+            else {
+                return;
+            };
+            let own = self.place.id;
+            let ticket = number.and_then(|it| self.answers.receipts.waiting_for(own, it));
+            self.begin_answer();
+            let mut delivery = Delivery::from_message(&message, None);
+            delivery.is_awaited = ticket.is_some();
+            self.filters.conditions.next_message();
+            self.encoder.begin();
+            self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
+            self.deliver_to_chosen(&mut delivery, now, sink);
+            if !self.picks.there.is_empty() {
+                self.mail_to_shards(false, &mut delivery, sink);
+            }
+            ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
+            let next = self.claims.held_picks.front();
+            let is_last = next.is_none_or(|next| next.number != number);
+            if let Some(number) = number.filter(|_| is_last) {
+                self.settle_held(own, number, now, sink);
+            }
+        }
+    }
+
+    fn settle_held(&mut self, own: ShardId, number: u64, now: Micros, sink: &mut impl Sink) {
+        if let Some(ticket) = self.answers.receipts.take_waiting(own, number) {
+            self.met(ticket, now, sink);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What is on its way, or is put off, when a node is lost whose log another has.
+
+use crate::net::{Ask, Net, Peer};
+use crate::replaced::{
+    LOST, Q1, Q2, absent, absent_at, begin_again, come_to, comes_back, join_at, kept, meet, nodes,
+    replace, settle, settle_but_lost, some_letters, some_letters_first_from,
+};
+use weir_core::{Mail, SessionMail};
+
+#[test]
+fn a_message_that_was_refused_is_refused_again_and_not_taken_for_handled() {
+    for base_between in [false, true] {
+        let (mut net, publisher) = absent(Q1);
+        net.shards[LOST].set_pressed(true);
+        net.publish(publisher, "t", Q1, 1, "one");
+        assert!(net.deliver_between(2, LOST));
+        net.shards[LOST].set_pressed(false);
+        net.publish(publisher, "t", Q1, 2, "two");
+        settle_but_lost(&mut net);
+        assert!(net.deliver_between(2, LOST));
+        net.wires[LOST].mail.clear();
+        if base_between {
+            let all = net.wires[LOST].log.len();
+            begin_again(&mut net, all);
+        }
+        replace(&mut net);
+        settle(&mut net);
+        let lines = net.read(publisher);
+        assert!(lines[0].starts_with("PUBACK #1 Quota exceeded"), "{lines:?}");
+        assert_eq!(lines[1..], ["PUBACK #2 Success"]);
+        assert_eq!(comes_back(&mut net), ["PUBLISH t q1 #1 two"]);
+    }
+}
+
+#[test]
+fn what_came_for_a_session_on_its_way_to_the_lost_node_is_where_it_stays() {
+    for letters in (0..30).flat_map(|before| (0..12).map(move |after| (before, after))) {
+        let (mut net, publisher) = absent_at(1, Q2);
+        net.publish(publisher, "t", Q2, 1, "1");
+        settle(&mut net);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters.0);
+        net.publish(publisher, "t", Q2, 2, "2");
+        some_letters_first_from(&mut net, letters.1, [2, 0, 1]);
+        let answers = net.read(publisher).len();
+        net.cut(back);
+        let committed = net.wires[LOST].log.len();
+        begin_again(&mut net, committed);
+        meet(&mut net);
+        settle(&mut net);
+        net.publish(publisher, "t", Q2, 3, "3");
+        settle(&mut net);
+        assert_eq!(answers + net.read(publisher).len(), 3, "{letters:?}");
+        let again = come_to(&mut net, 2, "c", kept());
+        settle(&mut net);
+        let lines = net.read(again);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters:?}: {lines:?}");
+        let payloads: Vec<&str> = lines[1..].iter().map(|line| &line[line.len() - 1..]).collect();
+        assert_eq!(payloads, ["1", "2", "3"], "{letters:?}: {lines:?}");
+    }
+}
+
+/// The lost node is there again with all that it has recorded.
+fn replace_now(net: &mut Net) {
+    let recorded = net.wires[LOST].log.len();
+    begin_again(net, recorded);
+    meet(net);
+    settle(net);
+}
+
+#[test]
+fn a_message_for_a_member_that_comes_is_acknowledged_once_it_outlives_the_loss_of_its_node() {
+    for letters in (0..24).flat_map(|before| (0..12).map(move |after| (before, after))) {
+        let (mut net, publisher) = (nodes(), LOST);
+        let old = join_at(&mut net, 1, "c", kept());
+        net.subscribe(old, "$share/g/s", Q1);
+        let publisher = join_at(&mut net, publisher, "p", kept());
+        settle(&mut net);
+        net.cut(old);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters.0);
+        net.publish(publisher, "s", Q1, 1, "1");
+        some_letters_first_from(&mut net, letters.1, [2, 0, 1]);
+        let is_acknowledged = !net.read(publisher).is_empty();
+        net.cut(back);
+        replace_now(&mut net);
+        let again = come_to(&mut net, 2, "c", kept());
+        settle(&mut net);
+        let lines = net.read(again);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters:?}: {lines:?}");
+        assert!(!is_acknowledged || lines.len() == 2, "{letters:?}: {lines:?}");
+    }
+}
+
+/// A member of a group that is absent on node 1, and a publisher on node 2.
+fn absent_member() -> (Net, Peer) {
+    let mut net = nodes();
+    let old = join_at(&mut net, 1, "c", kept());
+    net.subscribe(old, "$share/g/s", Q1);
+    let publisher = join_at(&mut net, 2, "p", kept());
+    settle(&mut net);
+    net.cut(old);
+    (net, publisher)
+}
+
+fn has_got_it(net: &mut Net) {
+    let again = come_to(net, 2, "c", kept());
+    settle(net);
+    let lines = net.read(again);
+    assert!(lines[0].starts_with("CONNACK Success present"), "{lines:?}");
+    assert!(lines.len() > 1, "{lines:?}");
+}
+
+#[test]
+fn a_message_of_another_node_for_a_member_that_comes_is_not_lost_with_its_node() {
+    for letters in (0..24).flat_map(|before| (0..12).map(move |after| (before, after))) {
+        let (mut net, publisher) = absent_member();
+        // Who gets all that is handled after it.
+        let other = join_at(&mut net, LOST, "other", kept());
+        net.subscribe(other, "t", Q1);
+        settle(&mut net);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters.0);
+        net.publish(publisher, "s", Q1, 1, "1");
+        net.publish(publisher, "t", Q1, 2, "2");
+        some_letters_first_from(&mut net, letters.1, [2, 0, 1]);
+        net.cut(back);
+        replace_now(&mut net);
+        let lines = net.read(publisher);
+        assert_eq!(lines.len(), 2, "{letters:?}: {lines:?}");
+        has_got_it(&mut net);
+    }
+}
+
+#[test]
+fn what_a_member_got_that_had_come_is_not_lost_though_it_is_not_known_where_it_was_before() {
+    let (mut net, publisher) = absent_member();
+    let back = come_to(&mut net, LOST, "c", kept());
+    for letters in 0..200 {
+        some_letters(&mut net, 1);
+        let is_taken = |mail: &Mail| matches!(mail, Mail::Session(SessionMail::Taken { .. }));
+        net.wires[LOST].mail.retain(|(_, mail)| !is_taken(mail));
+        if letters == 100 {
+            net.publish(publisher, "s", Q1, 1, "1");
+        }
+    }
+    assert_eq!(net.read(publisher), ["PUBACK #1 Success"]);
+    net.cut(back);
+    replace_now(&mut net);
+    has_got_it(&mut net);
+}
+
+#[test]
+fn a_session_whose_client_has_published_to_its_own_group_comes_all_the_same() {
+    for letters in 0..40 {
+        let mut net = nodes();
+        let old = join_at(&mut net, 1, "c", kept());
+        net.subscribe(old, "$share/g/s", Q2);
+        let gone = join_at(&mut net, 2, "m", Ask::default());
+        net.subscribe(gone, "$share/g/s", Q2);
+        settle(&mut net);
+        (1..=6).for_each(|id| net.publish(old, "s", Q2, id, "1"));
+        net.commit(1);
+        net.cut(old);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters);
+        // What went there is for another member, which may be the session where it goes.
+        net.cut(gone);
+        settle(&mut net);
+        let lines = net.read(back);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_session_that_was_whole_where_its_node_was_lost_is_not_the_older_one_again() {
+    for letters in 0..40 {
+        let (mut net, publisher) = absent_at(1, Q1);
+        net.publish(publisher, "t", Q1, 1, "1");
+        settle(&mut net);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters);
+        net.cut(back);
+        replace_now(&mut net);
+        let sessions: u64 = net.shards.iter().map(|shard| shard.stats().sessions).sum();
+        // Of the publisher and of this one.
+        assert_eq!(sessions, 2, "{letters} letters");
+        let lines = comes_back(&mut net);
+        assert!(lines.len() == 1 && lines[0].ends_with(" 1"), "{letters} letters: {lines:?}");
+    }
+}
