@@ -2,8 +2,8 @@
 //!
 //! The kernel maps into every process the code by which it reads clocks without a system call (the
 //! vDSO). libc, Rust and Go all go through it, so what is written over it holds for a node as well
-//! as for its etcd, with nothing preloaded. What stands there from then on asks the kernel, and adds
-//! the step to the clocks of the wall alone: the monotonic ones, timers and the times of files are
+//! as for its etcd, with nothing preloaded. What stands there from then on asks the kernel, and
+//! adds the step to the clocks of the wall alone: the monotonic ones, timers and the times of files are
 //! the kernel's. A process has its own copy of the page as soon as it is written to, and another
 //! program that is started has the kernel's code again.
 
