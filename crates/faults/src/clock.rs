@@ -3,9 +3,11 @@
 //! The kernel maps into every process the code by which it reads clocks without a system call (the
 //! vDSO). libc, Rust and Go all go through it, so what is written over it holds for a node as well
 //! as for its etcd, with nothing preloaded. What stands there from then on asks the kernel, and
-//! adds the step to the clocks of the wall alone: the monotonic ones, timers and the times of files are
-//! the kernel's. A process has its own copy of the page as soon as it is written to, and another
-//! program that is started has the kernel's code again.
+//! adds the step to the clocks of the wall alone: the monotonic ones, timers and the times of files
+//! are the kernel's. A process has its own copy of the page as soon as it is written to, and
+//! another program that is started has the kernel's code again.
+
+#![expect(clippy::little_endian_bytes, reason = "so numbers are in the code of this processor")]
 
 use crate::nodes::PATIENCE;
 use anyhow::{Context, ensure};
@@ -226,5 +228,6 @@ fn number(bytes: &[u8], at: usize, count: usize) -> Option<usize> {
     Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests;
