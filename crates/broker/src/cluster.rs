@@ -6,6 +6,7 @@ pub use membership::NoPlace;
 pub(crate) use membership::{Membership, Seated};
 
 use crate::handover::HandoverTimes;
+use crate::journal::clock::wall_now;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -130,6 +131,7 @@ impl ClusterConfig {
             name: self.node(),
             address: self.address(),
             shards,
+            number_min: wall_now().0,
             letters: Mail::VERSION.into(),
             letters_min: Mail::VERSION_MIN.into(),
             times: Times::default(),

@@ -54,8 +54,8 @@ pub(crate) enum NodeNews {
     Lost(Range<u16>),
     /// It was away, and is there with what it had: itself, or another in its place.
     Replaced(Range<u16>),
-    /// This node is a member again, as another one.
-    Again,
+    /// This node is a member again, as another one, and numbers from here on.
+    Again(u64),
     /// Another node serves what this one had of sessions: they are void here.
     Void,
     /// This node serves the sessions of a lost one, which these shards have for the moment: they

@@ -17,7 +17,7 @@ use crate::content::{Conditions, FlowOfShard};
 use crate::control::{BanBook, Shards};
 use crate::doorman::{Doorman, GRACE, PATIENCE};
 use crate::journal::NoStore;
-use crate::journal::clock::{wall, wall_now};
+use crate::journal::clock::wall;
 use crate::keeper::Keeper;
 use crate::letter::Letter;
 use crate::listener::{Door, Doors, Listener};
@@ -295,8 +295,8 @@ impl Server {
         let flows = config.flow.compile().map_err(ConfigError::Flow)?.split(shards.into());
         let mut settings = config.settings();
         settings.features.authentication |= !self.bans.bans().is_empty();
-        let began = seated.as_ref().map(|_| wall_now().0);
-        let make = |(own, flow)| self.shard((own, node, began), settings.clone(), seed, flow);
+        let number = seated.as_ref().map(|seated| seated.node.place.number);
+        let make = |(own, flow)| self.shard((own, node, number), settings.clone(), seed, flow);
         let mut made: Vec<Shard> = (0..shards).zip(flows).map(make).collect();
         let (mut mailboxes, mut post) = match (self.post.as_ref(), seated) {
             (Some(office), Some(seated)) => {
@@ -403,14 +403,15 @@ impl Server {
 
     fn shard(
         &self,
-        (own, node, began): (u16, Node, Option<u64>),
+        (own, node, number): (u16, Node, Option<u64>),
         settings: Settings,
         seed: u64,
         flow: Flow,
     ) -> Shard {
         let mut shard = Shard::of_node(ShardId(node.first + own), node.range(), settings, seed);
-        if let Some(began) = began {
-            shard.set_clustered(began, wall(weir_core::Micros(weir_reactor::now_us())));
+        if let Some(number) = number {
+            let now = weir_core::Micros(weir_reactor::now_us());
+            shard.set_clustered(number, now, wall(now));
             let cluster = &self.config.cluster;
             shard.set_copied(cluster.is_copied() || cluster.stand_in.is_some());
             if cluster.stand_in.is_some() {

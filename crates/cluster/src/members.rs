@@ -54,6 +54,8 @@ pub struct Members {
     tickets: u64,
     lease: Option<Lease>,
     incarnation: Incarnation,
+    /// Where this membership begins to number, once it has asked for a place.
+    number: Option<u64>,
     seat: Option<Node>,
     is_fenced: bool,
     leaving: Leaving,
@@ -157,6 +159,7 @@ impl Members {
             asked: Vec::new(),
             tickets: 0,
             lease: None,
+            number: None,
             seat: None,
             is_fenced: true,
             leaving: Leaving::No,
@@ -397,6 +400,7 @@ impl Members {
     fn unseat(&mut self) {
         self.lease = None;
         self.seat = None;
+        self.number = None;
         self.release = Release::None;
         self.is_stale = true;
         self.incarnation = incarnation(&mut self.chance);

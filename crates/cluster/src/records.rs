@@ -11,6 +11,13 @@ const BYTES_MAX: usize = 64 * 1024;
 const NAME_BYTES_MAX: usize = 64;
 const ADDRESS_BYTES_MAX: usize = 256;
 
+/// From the number of a place to the next one's: no node gives so many in one membership. In
+/// microseconds, with which these numbers began, it is 19 hours.
+const NUMBERS: u64 = 1 << 36;
+
+/// Behind it there is room for what a node numbers.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// Shards of the largest node.
 const SHARDS_MAX: u16 = 256;
 
@@ -31,6 +38,10 @@ pub struct Place {
     pub first_shard: u16,
     /// How many shards it has; their ids follow each other.
     pub shards: u16,
+    /// What its shards number since it took its place is higher, and what they numbered before is
+    /// not. None is known of a node of before.
+    #[serde(default)]
+    pub number: u64,
 }
 
 impl Place {
@@ -52,6 +63,7 @@ impl Place {
             && self.slot.is_one()
             && are_shards(self.shards)
             && self.end() <= u32::from(u16::MAX) + 1
+            && self.number <= NUMBER_MAX
     }
 }
 
@@ -152,6 +164,9 @@ impl NamedCopy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Places {
     places: Vec<Place>,
+    /// The highest number of a place that was forgotten: another node may have its shards' ids.
+    #[serde(default)]
+    number: u64,
 }
 
 impl Places {
@@ -164,6 +179,7 @@ impl Places {
             })
         };
         let is_valid = places.len() <= SLOTS.into()
+            && all.number <= NUMBER_MAX
             && places.iter().all(Place::is_valid)
             && places.iter().enumerate().all(is_apart);
         is_valid.then_some(all)
@@ -188,10 +204,20 @@ impl Places {
         places
     }
 
+    /// Where a node that takes its place now begins to number, which is higher than all that any
+    /// node has numbered: at least `number_min`, which has no say of that, as it is of a clock.
+    pub(crate) fn next_number(&self, number_min: u64) -> u64 {
+        let highest = self.places.iter().map(|place| place.number).fold(self.number, u64::max);
+        let next = if highest == 0 { 1 } else { highest.saturating_add(NUMBERS) };
+        next.max(number_min).min(NUMBER_MAX >> 1)
+    }
+
     #[must_use]
     pub(crate) fn without(&self, name: &str) -> Self {
-        let others = self.places.iter().filter(|place| place.name != name);
-        Self { places: others.cloned().collect() }
+        let (own, others): (Vec<_>, _) =
+            self.places.iter().cloned().partition(|place| place.name == name);
+        let number = own.iter().map(|place| place.number).fold(self.number, u64::max);
+        Self { places: others, number }
     }
 
     /// A place for a node with so many shards: the one that it had, where that is large enough, and
@@ -211,7 +237,8 @@ impl Places {
         let ends = others.iter().filter_map(|other| u16::try_from(other.end()).ok());
         let mut firsts: Vec<u16> = ends.chain([0]).collect();
         firsts.sort_unstable();
-        let at = |first_shard| Place { name: name.into(), slot, first_shard, shards };
+        let number = own.map_or(0, |own| own.number);
+        let at = |first_shard| Place { name: name.into(), slot, first_shard, shards, number };
         let is_apart = |place: &Place| {
             place.is_valid() && others.iter().all(|other| !other.has_shard_of(place))
         };
@@ -251,7 +278,7 @@ mod tests {
     use super::*;
 
     fn place(name: &str, slot: u8, first_shard: u16, shards: u16) -> Place {
-        Place { name: name.into(), slot: Slot(slot), first_shard, shards }
+        Place { name: name.into(), slot: Slot(slot), first_shard, shards, number: 0 }
     }
 
     fn places(of: &[Place]) -> Places {
@@ -277,6 +304,24 @@ mod tests {
         for (shards, first) in [(1, 8), (2, 8), (4, 8), (5, 0), (13, 16)] {
             assert_eq!(place_for(&all, "a", shards), Some(place("a", 5, first, shards)));
         }
+    }
+
+    #[test]
+    fn numbers_go_on_behind_all_that_were_given_whatever_the_clock_says() {
+        let none = Places::default();
+        assert_eq!((none.next_number(0), none.next_number(5_000)), (1, 5_000));
+        let (a, b) = (place("a", 0, 0, 2), place("b", 1, 2, 2));
+        let all = places(&[Place { number: 9_000, ..a.clone() }, Place { number: 7, ..b }]);
+        let behind = 9_000 + NUMBERS;
+        assert_eq!(all.next_number(5_000), behind, "the clock went back");
+        assert_eq!(all.next_number(behind + 1), behind + 1);
+        assert_eq!(all.without("a").next_number(0), behind, "others get its shards' ids");
+        assert_eq!(Places::read(&all.without("a").to_bytes()), Some(all.without("a")));
+        let last = all.with(Place { number: NUMBER_MAX, ..a.clone() });
+        assert_eq!(last.next_number(0), NUMBER_MAX >> 1);
+        assert_eq!(Places::read(&all.with(Place { number: u64::MAX, ..a }).to_bytes()), None);
+        let before = br#"{"places":[{"name":"a","slot":0,"first_shard":0,"shards":2}]}"#;
+        assert_eq!(Places::read(before), Some(places(&[place("a", 0, 0, 2)])));
     }
 
     #[test]

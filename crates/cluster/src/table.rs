@@ -165,7 +165,7 @@ mod tests {
 
     fn node(name: &str, slot: u8, shards: u16) -> Node {
         Node {
-            place: Place { name: name.into(), slot: Slot(slot), first_shard: 0, shards },
+            place: Place { name: name.into(), slot: Slot(slot), first_shard: 0, shards, number: 0 },
             incarnation: Incarnation(100 + u64::from(slot)),
             address: "a:1".into(),
             letters: 1,

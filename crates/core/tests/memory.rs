@@ -77,7 +77,7 @@ fn three_million_filters_of_other_nodes_take_26_mb_and_are_forgotten() {
     let begin = heap();
     let mut shard = Shard::of_node(ShardId(0), 0..2, Limits::default(), 1);
     let now = Micros(1_000_000);
-    shard.set_clustered(1, weir_core::Wall(0));
+    shard.set_clustered(1, Micros(1), weir_core::Wall(0));
     shard.node_joined(2..4, now, &mut Nowhere);
     for at in 0..INTERESTS {
         // Two in five have wildcards, and a few are of both shards.

@@ -165,7 +165,7 @@ impl Course<'_> {
         self.run.suffer(None);
         let lost: String = lost.into_iter().map(name).collect();
         println!(
-            "{:8.1} s  {:<34} all serve after {:4.1} s, lost: {:<3} drained in {:.1} s",
+            "{:8.1} s  {:<38} all serve after {:4.1} s, lost: {:<3} drained in {:.1} s",
             from.as_secs_f64(),
             fault.to_string(),
             served.as_secs_f64(),

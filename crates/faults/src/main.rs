@@ -6,12 +6,14 @@
 
 mod ballast;
 mod client;
+mod clock;
 mod course;
 mod ledger;
 mod network;
 mod nodes;
 mod plan;
 mod probe;
+mod process;
 mod publisher;
 mod subscriber;
 
@@ -53,7 +55,7 @@ impl Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    if let Some(obstacle) = network::obstacle() {
+    if let Some(obstacle) = network::obstacle(options.kinds()) {
         println!("skipped: {obstacle}");
         return ExitCode::SUCCESS;
     }

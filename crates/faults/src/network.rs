@@ -23,9 +23,12 @@ const NEEDED: [(&str, &str); 5] = [
 ];
 
 /// What keeps this host from a run, if anything does.
-pub(crate) fn obstacle() -> Option<String> {
+pub(crate) fn obstacle(kinds: &[Kind]) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("namespaces of the network take root".into());
+    }
+    if !crate::clock::IS_KNOWN && kinds.contains(&Kind::Clock) {
+        return Some("clocks are stepped on x86-64 only; --only names other faults".into());
     }
     let (program, package) =
         NEEDED.into_iter().find(|(program, _)| program_of_host(program).is_none())?;

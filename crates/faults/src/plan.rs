@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     EtcdLeader,
     /// A node's disk is full
     DiskFull,
+    /// The wall clock of a node and its etcd is stepped
+    Clock,
 }
 
 /// One fault.
@@ -49,7 +51,14 @@ pub(crate) struct Fault {
     pub(crate) quiet: Duration,
     /// How long it lasts.
     pub(crate) lasts: Duration,
+    /// By how much the clock is stepped, in seconds.
+    pub(crate) step_s: i64,
+    /// Whether the node is killed when its clock is stepped, and begins with the wrong time.
+    pub(crate) begins_stepped: bool,
 }
+
+/// By how much clocks are stepped, forward or back, in seconds.
+const STEPS_S: [i64; 6] = [2, 15, 90, 600, 3_600, 6 * 3_600];
 
 impl Fault {
     /// The next; one of `kinds`.
@@ -60,14 +69,23 @@ impl Fault {
         let quiet = Duration::from_millis(3_000 + chance.below(3_000) as u64);
         // Shorter than a lease, or longer.
         let (short, is_long) = (chance.below(6_000) as u64, chance.below(2) == 1);
+        // Drawn for these alone: the others are as they were without them.
+        let (step_s, begins_stepped) = match kind {
+            Kind::Clock => {
+                let (step, is_back) = (STEPS_S[chance.below(STEPS_S.len())], chance.below(2) == 1);
+                (if is_back { -step } else { step }, chance.below(2) == 1)
+            }
+            _ => (0, false),
+        };
         let lasts = match kind {
             Kind::Kill | Kind::Restart | Kind::EtcdKill | Kind::EtcdLeader => short,
-            Kind::Freeze if is_long => 10_000,
+            Kind::Freeze | Kind::Clock if is_long => 10_000,
             Kind::Cut | Kind::OneWay | Kind::Pair | Kind::EtcdCut if is_long => 12_000,
             Kind::DiskFull => 2_000 + short,
             _ => 3_000,
         };
-        Self { kind, node, other, quiet, lasts: Duration::from_millis(lasts) }
+        let lasts = Duration::from_millis(lasts);
+        Self { kind, node, other, quiet, lasts, step_s, begins_stepped }
     }
 
     /// Whether sessions at the node may be begun anew elsewhere: not only if it is lost, but also
@@ -79,7 +97,8 @@ impl Fault {
 
     /// Whether this node's process ends by it.
     pub(crate) fn ends_process(&self, node: usize) -> bool {
-        self.node == node && matches!(self.kind, Kind::Kill | Kind::Restart)
+        let ends = matches!(self.kind, Kind::Kill | Kind::Restart) || self.begins_stepped;
+        self.node == node && ends
     }
 }
 
@@ -97,6 +116,10 @@ impl fmt::Display for Fault {
             Kind::EtcdKill => write!(out, "etcd of {node} killed"),
             Kind::EtcdLeader => write!(out, "leading etcd killed"),
             Kind::DiskFull => write!(out, "disk of {node} full"),
+            Kind::Clock if self.begins_stepped => {
+                write!(out, "{node} killed, its clock {:+} s", self.step_s)
+            }
+            Kind::Clock => write!(out, "clock of {node} {:+} s", self.step_s),
         }?;
         write!(out, " for {:.1} s", self.lasts.as_secs_f64())
     }
@@ -117,5 +140,20 @@ mod tests {
             assert!(plan().iter().any(|fault| fault.kind == *kind), "{kind:?}");
         }
         assert!(plan().iter().all(|fault| fault.node != fault.other && fault.other < NODES));
+    }
+
+    #[test]
+    fn clocks_go_forward_and_back_and_only_where_that_is_the_fault() {
+        let mut chance = Chance::new(1);
+        let plan: Vec<_> =
+            (0..400).map(|_| Fault::draw(&mut chance, Kind::value_variants())).collect();
+        let is_clock = |fault: &&Fault| fault.kind == Kind::Clock;
+        for begins in [false, true] {
+            let steps =
+                || plan.iter().filter(is_clock).filter(|fault| fault.begins_stepped == begins);
+            assert!(steps().any(|fault| fault.step_s > 0) && steps().any(|fault| fault.step_s < 0));
+        }
+        let mut others = plan.iter().filter(|fault| !is_clock(fault));
+        assert!(others.all(|fault| fault.step_s == 0 && !fault.begins_stepped));
     }
 }

@@ -185,7 +185,7 @@ impl World {
     fn make_shard(&self, id: u16) -> Shard {
         let node = self.size.node_of(id);
         let mut shard = Shard::of_node(ShardId(id), node, self.settings.clone(), self.seed);
-        shard.set_clustered(self.now().0, WALL);
+        shard.set_clustered(self.now().0, self.now(), WALL);
         shard.set_copied(self.copies.are_on);
         shard
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_carrier::Carrier;
-use weir_cluster::{CopyState, Incarnation, Slot};
+use weir_cluster::{CopyState, Incarnation, Node, Place, Slot};
 use weir_control::{KeptCopies, OwnCopy};
 use weir_core::Micros;
 use weir_reactor::now_us;
@@ -114,16 +114,17 @@ impl Post {
 
     /// What this node had of sessions before it was a member again may be another's by now.
     pub(super) fn look_at_own_sessions(&mut self) {
-        let Some((slot, incarnation)) = self.own().filter(|_| self.copies.offering.is_none())
-        else {
+        let seat = self.membership.seat().filter(|_| self.copies.offering.is_none());
+        let Some(Node { place: Place { slot, number, .. }, incarnation, .. }) = seat else {
             return;
         };
+        let (slot, number) = (*slot, *number);
         let before = std::mem::replace(&mut self.copies.looked_at, incarnation.0);
         if before == incarnation.0 {
             return;
         }
         if before != 0 {
-            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Again);
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Again(number));
         }
         let copy = self.membership.members().log_copy(slot);
         if copy.is_some_and(|copy| copy.state == CopyState::Void) {

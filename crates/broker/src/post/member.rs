@@ -27,7 +27,7 @@ pub(super) struct Member {
 impl Member {
     /// Whatever its address is: others wait for it while it is a member.
     pub(super) fn of(node: &Node) -> Self {
-        let Place { name, slot, first_shard, shards } = &node.place;
+        let Place { name, slot, first_shard, shards, .. } = &node.place;
         let host = node.address.rsplit_once(':').map_or("", |(host, _)| host);
         Self {
             slot: *slot,
@@ -98,7 +98,8 @@ pub(super) mod tests {
     /// The node of a slot, which has one shard of the same number.
     pub(in super::super) fn peer(slot: u8, address: &str) -> (Slot, Peer) {
         let name = format!("node-{slot}");
-        let place = Place { name, slot: Slot(slot), first_shard: slot.into(), shards: 1 };
+        let place =
+            Place { name, slot: Slot(slot), first_shard: slot.into(), shards: 1, number: 0 };
         let (incarnation, address) = (Incarnation(1), address.to_owned());
         let is_stand_in = false;
         let node = Node { place, incarnation, address, letters: 2, letters_min: 2, is_stand_in };

@@ -2,7 +2,6 @@
 
 use super::{Output, Shell};
 use crate::control::Answer;
-use crate::journal::clock::wall_now;
 use crate::letter::{Letter, NodeNews};
 use weir_core::{Mail, Micros, Shard, ShardId};
 use weir_reactor::{Io, ToOutside};
@@ -121,7 +120,7 @@ impl Output<'_> {
                 shard.node_replaced(node, now, self);
                 self.say_lists(shard);
             }
-            NodeNews::Again => shard.go_on_from(wall_now().0),
+            NodeNews::Again(number) => shard.go_on_from(number),
             NodeNews::Void => shard.void_sessions(now, self),
             NodeNews::Adopt(node) => shard.adopt_from(node),
             NodeNews::Offer(node) => shard.offer_sessions(node, now, self),

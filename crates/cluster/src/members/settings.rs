@@ -14,6 +14,9 @@ pub struct MembersSettings {
     pub address: String,
     /// How many shards it has.
     pub shards: u16,
+    /// What its shards number is higher, and higher than what they numbered before: that is what
+    /// nodes of before began with, the microseconds since 1970.
+    pub number_min: u64,
     /// The highest version of letters that it speaks.
     pub letters: u16,
     /// The lowest.

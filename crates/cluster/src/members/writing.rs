@@ -2,9 +2,12 @@
 
 use super::{Event, Loss, Members, MembersSettings, MembersSink, Notice, Purpose, Release};
 use crate::agreement::{Ask, Cas, LeaseId, Revision};
-use crate::records::Node;
+use crate::records::{Node, Place};
 use crate::table::{Home, Wanted};
 use weir_core::{Micros, Partition, PartitionSet};
+
+/// Of 64 bits by chance, so many are not in a number.
+const NUMBER_CHANCE: u32 = 44;
 
 impl Members {
     /// Takes the node's place, or changes the table, if that is due and nothing is in its way.
@@ -24,8 +27,9 @@ impl Members {
 
     /// The next step to this node's place: that it is its own, then that it is taken.
     fn join(&mut self, lease: LeaseId, sink: &mut impl MembersSink) -> Option<Cas> {
-        let MembersSettings { name, shards, .. } = &self.settings;
+        let MembersSettings { name, shards, number_min, .. } = &self.settings;
         if let Some(node) = self.view.nodes().find(|node| node.place.name == *name) {
+            self.number = None;
             if self.told.taken_by.replace(node.incarnation) != Some(node.incarnation) {
                 let address = node.address.clone();
                 sink.tell(Event::Notice(Notice::NameTaken { address }));
@@ -40,21 +44,27 @@ impl Members {
             }
             return None;
         };
-        let at_places = (keys.places.clone(), self.view.places_at());
-        if places.of(name) != Some(&place) {
-            let value = Some(places.with(place).to_bytes());
-            let compared = vec![at_places];
-            return Some(Cas { key: keys.places.clone(), value, lease: None, compared });
-        }
-        if self.view.member_at(place.slot) != Revision::NONE {
-            // Something that is no member stands there.
-            return None;
-        }
-        if self.is_served(place.slot) && !self.settings.is_stand_in {
-            if !std::mem::replace(&mut self.told.is_served, true) {
+        let own = places.of(name);
+        let is_served = self.is_served(place.slot) && !self.settings.is_stand_in;
+        // What stands at its own place is no member, or another serves its sessions.
+        if own == Some(&place) && (is_served || self.view.member_at(place.slot) != Revision::NONE) {
+            if is_served && !std::mem::replace(&mut self.told.is_served, true) {
                 sink.tell(Event::Notice(Notice::IsServed));
             }
             return None;
+        }
+        // Each membership begins anew behind all before it, that of a stand-in too.
+        if self.number.is_none() || own.map(|own| own.number) != self.number {
+            // A number that no other of this name writes, such as a stand-in.
+            let by_chance = self.chance.bits() >> NUMBER_CHANCE;
+            self.number = Some(places.next_number(*number_min) + by_chance);
+        }
+        let place = Place { number: self.number.unwrap_or_default(), ..place };
+        let at_places = (keys.places.clone(), self.view.places_at());
+        if own != Some(&place) {
+            let value = Some(places.with(place).to_bytes());
+            let compared = vec![at_places];
+            return Some(Cas { key: keys.places.clone(), value, lease: None, compared });
         }
         let at_copy = (keys.copy(place.slot), self.view.copy_at(place.slot));
         let key = keys.member(place.slot);

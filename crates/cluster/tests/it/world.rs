@@ -244,8 +244,12 @@ impl World {
     fn told(&mut self, at: usize, event: Event) {
         match event {
             Event::Seated(Node { place, .. }) => {
-                let known = self.places.entry(place.name.clone()).or_insert(place.clone());
-                if *known != place {
+                let known = self.places.insert(place.name.clone(), place.clone());
+                // It is the same, and numbers anew behind all that it has numbered.
+                if let Some(known) = known
+                    && (known.number >= place.number
+                        || known != Place { number: known.number, ..place.clone() })
+                {
                     self.faults.push(format!("{known:?} has become {place:?}"));
                 }
             }
@@ -308,6 +312,8 @@ impl World {
             name: self.hosts[at].name.clone(),
             address: format!("10.0.0.{at}:7883"),
             shards: self.hosts[at].shards,
+            // A clock that goes back by 1 s with each start.
+            number_min: 1_000_000_000 - u64::from(self.hosts[at].line.life) * 1_000_000,
             letters: 1,
             letters_min: 1,
             is_stand_in: false,

@@ -39,11 +39,10 @@ const RETAINED_STEPS: u64 = 8;
 impl Shard {
     /// Makes it a shard of a node among others. What it numbers begins behind `number`, which is
     /// higher than all that this shard gave before it was started, and the same for all shards of a
-    /// node: the microseconds since 1970 when it was started are. `wall` is between the clock of
-    /// inputs and that of the world. Comes before the first input.
-    pub fn set_clustered(&mut self, number: u64, wall: Wall) {
-        let began = Micros(number.saturating_add_signed(-wall.0));
-        self.claims.set_clustered(began, wall);
+    /// node. No clock can say that, as it may be set back: the nodes agree on it. `wall` is between
+    /// the clock of inputs and that of the world. Comes before the first input.
+    pub fn set_clustered(&mut self, number: u64, now: Micros, wall: Wall) {
+        self.claims.set_clustered(now, wall);
         self.clients.begin_assigned(number);
         self.retained.set_clustered(&self.place.node, number);
         self.answers.receipts.go_on_from(number);

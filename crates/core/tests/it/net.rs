@@ -226,7 +226,7 @@ impl Net {
         let mut net = Self::new(nodes);
         for (id, shard) in (0..).zip(&mut net.shards) {
             *shard = Shard::of_node(ShardId(id), id..id + 1, Settings::default(), SEED);
-            shard.set_clustered(1_000, Wall(0));
+            shard.set_clustered(1_000, Micros(1_000), Wall(0));
             if is_logged {
                 shard.keep_log();
             }

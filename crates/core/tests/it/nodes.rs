@@ -2,7 +2,7 @@
 //! lost meanwhile.
 
 use crate::net::{Ask, Net, Peer, SEED, message};
-use weir_core::{Limits, Settings, Shard, ShardId, Wall, WhenAbsent};
+use weir_core::{Limits, Micros, Settings, Shard, ShardId, Wall, WhenAbsent};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
 
@@ -195,7 +195,7 @@ fn a_node_that_meets_who_has_a_session_last_does_not_hold_it_up() {
     settle(&mut net);
     net.lose_node(2);
     let mut shard = Shard::of_node(ShardId(2), 2..3, Settings::default(), SEED);
-    shard.set_clustered(5_000, Wall(0));
+    shard.set_clustered(5_000, Micros(5_000), Wall(0));
     net.shards[2] = shard;
     for (at, other) in [(0, 2), (1, 2), (2, 1)] {
         net.meet(at, other);

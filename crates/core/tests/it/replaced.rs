@@ -78,7 +78,7 @@ pub(crate) fn begin_again(net: &mut Net, records: usize) {
 fn shard(net: &Net) -> Shard {
     let id = LOST as u16;
     let mut shard = Shard::of_node(ShardId(id), id..id + 1, Settings::default(), SEED);
-    shard.set_clustered(net.now.0, Wall(0));
+    shard.set_clustered(net.now.0, net.now, Wall(0));
     shard.keep_log();
     shard.set_copied(true);
     shard

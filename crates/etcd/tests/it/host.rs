@@ -87,6 +87,7 @@ impl Run {
             name: name.into(),
             address: "127.0.0.1:7883".into(),
             shards: 2,
+            number_min: 0,
             letters: 1,
             letters_min: 1,
             is_stand_in: false,
