@@ -215,8 +215,10 @@ impl Answers {
 
     /// The same for what is of one letter with the last to `shard`, if there is one.
     pub(crate) fn mailed_once(&mut self, shard: ShardId) -> u64 {
-        let mailed = self.mailed.iter().find(|(to, _)| *to == shard);
-        mailed.map(|&(_, number)| number).unwrap_or_else(|| self.mailed(shard))
+        match self.mailed.iter().find(|(to, _)| *to == shard) {
+            Some(&(_, number)) => number,
+            None => self.mailed(shard),
+        }
     }
 
     /// Whether the present input has mailed what its answer waits for.
