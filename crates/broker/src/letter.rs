@@ -54,6 +54,9 @@ pub(crate) enum NodeNews {
     Lost(Range<u16>),
     /// It was away, and is there with what it had: itself, or another in its place.
     Replaced(Range<u16>),
+    /// This node has become a member, or is one again, and does not know yet what all others have;
+    /// or it does.
+    Joining(bool),
     /// This node is a member again, as another one, and numbers from here on.
     Again(u64),
     /// Another node serves what this one had of sessions: they are void here.

@@ -87,6 +87,10 @@ pub(crate) struct Post {
     has_followed: bool,
     /// This node may not act.
     is_fenced: bool,
+    /// The shards do not know yet what all other nodes have.
+    is_joining: bool,
+    /// How many links there were.
+    links: u64,
     /// Letters of shards may be there still.
     has_letters: bool,
     is_posted: bool,
@@ -115,6 +119,8 @@ impl Post {
             copies,
             has_followed: false,
             is_fenced: false,
+            is_joining: false,
+            links: 0,
             has_letters: false,
             is_posted: true,
         }
@@ -127,6 +133,7 @@ impl Post {
     /// Carries letters until it is to stop; then gives the node's place back, so that the others go
     /// on at once.
     pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {
+        self.say_joining(true);
         while !stop.load(Ordering::Acquire) {
             self.follow(carrier);
             self.look_after_copies(carrier);
@@ -206,14 +213,23 @@ impl Post {
             return;
         }
         self.gate.open();
+        self.say_joining(false);
         if std::mem::take(&mut self.is_fenced) {
             self.lease.set(self.membership.acts_until());
             tracing::info!("this node is a member of its cluster again");
         }
     }
 
+    /// The shards are told whether all that they are to know of is here.
+    fn say_joining(&mut self, is_joining: bool) {
+        if std::mem::replace(&mut self.is_joining, is_joining) != is_joining {
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Joining(is_joining));
+        }
+    }
+
     /// This node may not act: its clients are to go where the others are.
     fn fence(&mut self, carrier: &mut impl Carrier) {
+        self.say_joining(true);
         if !std::mem::replace(&mut self.is_fenced, true) {
             tracing::error!("this node has lost the cluster: it ends its connections");
             self.lease.set(None);
@@ -245,7 +261,9 @@ impl Post {
         tracing::info!(node = member.name, address = member.address, "a node is a member");
         let (search, addresses) = Search::new(&member.address);
         carrier.join(member.slot, NodeAddress { addresses, host: member.host.clone() });
+        self.links += 1;
         let (slot, mut peer) = (member.slot, Peer::new(member, settings, search));
+        peer.made = self.links;
         if is_back {
             peer.set_back();
         }

@@ -54,6 +54,8 @@ pub(crate) struct Claims {
     pub(crate) held_picks: VecDeque<HeldPick>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
+    /// Not all members of the cluster are known here yet, since this node has become one.
+    pub(crate) is_joining: bool,
     /// This node is stopped.
     pub(crate) is_closing: bool,
     /// The first shard of each other node that is.

@@ -259,6 +259,11 @@ impl Membership {
         self.ask(|members, now, desk| members.open_log_of(slot, now, desk))
     }
 
+    /// See [`Members::give_back_log_of`].
+    pub(crate) fn give_back_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
+        self.ask(|members, now, desk| members.give_back_log_of(slot, now, desk))
+    }
+
     /// See [`Members::close_log_of`].
     pub(crate) fn close_log_of(&mut self, slot: Slot) -> Result<(), NotOpened> {
         self.ask(|members, now, desk| members.close_log_of(slot, now, desk))

@@ -55,6 +55,10 @@ impl CopyOf {
             let Some((lsn, _)) = number_of(numbered) else {
                 return Err(io::Error::other("a record without a number came"));
             };
+            // Each is one behind that before it: what a link has dropped is nowhere.
+            if self.last != Lsn::NONE && lsn.0 != self.last.0 + 1 {
+                return Err(io::Error::other("records of it are missing"));
+            }
             let body = Body { head: &[], tail: numbered };
             let here = self.log.append(kind, body, 1).map_err(io::Error::other)?;
             self.last = lsn;

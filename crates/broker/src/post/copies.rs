@@ -287,5 +287,6 @@ fn keeper(peer: &Peer) -> Option<Keeper> {
     let is_known = peer.is_here && !peer.is_back && peer.missed_until.is_none();
     let can_keep = is_known && !is_stand_in;
     let seat = (*slot, Incarnation(*incarnation));
-    can_keep.then(|| Keeper { name: name.clone(), seat, shards: shards.clone() })
+    let link = (peer.made, peer.link.counts().resets);
+    can_keep.then(|| Keeper { name: name.clone(), seat, shards: shards.clone(), link })
 }

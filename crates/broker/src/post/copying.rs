@@ -24,6 +24,9 @@ pub(super) struct Keeper {
     pub(super) name: String,
     pub(super) seat: Seat,
     pub(super) shards: Range<u16>,
+    /// Which link with it that is, and how often what waited for that was dropped: then the copy
+    /// has a gap.
+    pub(super) link: (u64, u64),
 }
 
 /// What is known at the moment.
@@ -231,7 +234,7 @@ mod tests {
     fn keeper(slot: u8) -> Keeper {
         let first = u16::from(slot) * 2;
         let (name, seat) = (format!("node-{slot}"), (Slot(slot), Incarnation(slot.into())));
-        Keeper { name, seat, shards: first..first + 2 }
+        Keeper { name, seat, shards: first..first + 2, link: (1, 0) }
     }
 
     /// What the agreement has, and who is there.
@@ -343,6 +346,21 @@ mod tests {
         assert!(matches!(world.next(), Some(Order::Begin(..))));
         world.keepers.clear();
         assert_eq!((world.next(), world.next()), (Some(Order::End), None));
+    }
+
+    #[test]
+    fn a_copy_is_begun_anew_where_something_of_it_was_dropped_on_the_way() {
+        let mut world = World::new(&[2]);
+        world.write(None);
+        world.fill(2);
+        world.keepers[0].link.1 += 1;
+        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
+        world.write(None);
+        assert_eq!(world.next(), Some(Order::End));
+        let Some(Order::Begin(to, _)) = world.next() else { panic!("no copy begins") };
+        assert_eq!(to, world.keepers[0]);
+        world.keepers[0].link.0 += 1;
+        assert_eq!(world.next(), Some(Order::End), "nor where it was not whole");
     }
 
     #[test]

@@ -46,6 +46,8 @@ impl Member {
 pub(super) struct Peer {
     pub(super) member: Member,
     pub(super) link: Link,
+    /// Which of all links of this node that is.
+    pub(super) made: u64,
     /// Where it is, if its address is a name.
     pub(super) search: Search,
     /// The shards have been told of it.
@@ -65,6 +67,7 @@ impl Peer {
         Self {
             member,
             link: Link::new(settings),
+            made: 0,
             search,
             is_here: false,
             is_back: false,

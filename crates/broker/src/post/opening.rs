@@ -11,6 +11,10 @@ use weir_core::Micros;
 const AGAIN: Micros = Micros(100_000);
 const REST: Micros = Micros(5_000_000);
 
+/// How often a copy is tried that cannot be served. Then its owner may be a member again, with
+/// what its own disk has.
+const TRIES_MAX: u32 = 3;
+
 /// What the shards are told.
 pub(super) enum Adopted {
     /// The sessions that these shards have are to be this node's.
@@ -29,8 +33,11 @@ pub(super) struct Opening {
     served: Vec<Log>,
     /// When it is to be looked at without news; 0 if it need not.
     due: Micros,
-    /// What was opened last, also if that was tried again.
+    /// What was opened last, and how often that could not be served.
     last: Option<Log>,
+    tries: u32,
+    /// What is not opened any more.
+    given_up: Option<Log>,
     /// How many were, and how often the sessions could not be served.
     pub(super) opened: u64,
     pub(super) failures: u64,
@@ -39,7 +46,8 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) fn new(stand_ins: Box<dyn StandIns>) -> Self {
         let (running, served, due) = (None, Vec::new(), Micros(0));
-        Self { stand_ins, running, served, due, last: None, opened: 0, failures: 0 }
+        let (last, given_up) = (None, None);
+        Self { stand_ins, running, served, due, last, tries: 0, given_up, opened: 0, failures: 0 }
     }
 
     /// When it is to be looked at without news.
@@ -61,11 +69,17 @@ impl Opening {
         let own = membership.seat().map(|seat| (seat.place.slot, seat.incarnation))?;
         let (lost, state) = self.lost_of(own, membership)?;
         let slot = Slot(lost.slot);
-        let is_served = self.served.contains(&(slot, Incarnation(lost.owner)));
+        let log = (slot, Incarnation(lost.owner));
+        let is_served = self.served.contains(&log);
+        let is_given_up = self.given_up == Some(log);
         // What is asked for counts once it is seen.
         match state {
+            CopyState::Kept if is_given_up => return None,
             CopyState::Kept => {
                 let _ = membership.open_log_of(slot);
+            }
+            CopyState::Opened if is_given_up => {
+                let _ = membership.give_back_log_of(slot);
             }
             CopyState::Opened if is_served => {
                 let _ = membership.close_log_of(slot);
@@ -80,7 +94,9 @@ impl Opening {
     fn start(&mut self, own: Slot, lost: LostNode, now: Micros) -> Option<Adopted> {
         tracing::warn!(node = lost.name, "opening the copy of the log of a node that is lost");
         let log = (Slot(lost.slot), Incarnation(lost.owner));
-        self.opened += u64::from(self.last.replace(log) != Some(log));
+        if self.last.replace(log) != Some(log) {
+            (self.opened, self.tries) = (self.opened + 1, 0);
+        }
         let shards = lost.shards.clone();
         match self.stand_ins.start(own.0, lost) {
             Ok(stand_in) => {
@@ -89,8 +105,7 @@ impl Opening {
             }
             Err(error) => {
                 tracing::error!(%error, "the copy of a node's log cannot be opened");
-                self.due = now + REST;
-                self.failures += 1;
+                self.note_failure(log, now);
                 None
             }
         }
@@ -128,9 +143,21 @@ impl Opening {
             }
             Err(why) => {
                 tell_fault(slot, &why);
-                self.due = now + REST;
-                self.failures += 1;
+                self.note_failure(log, now);
             }
+        }
+    }
+
+    fn note_failure(&mut self, log: Log, now: Micros) {
+        self.due = now + REST;
+        self.failures += 1;
+        self.tries += 1;
+        if self.tries == TRIES_MAX {
+            tracing::error!(
+                slot = log.0.0,
+                "its copy is given up: it may be back with its own disk"
+            );
+            self.given_up = Some(log);
         }
     }
 

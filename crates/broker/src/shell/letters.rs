@@ -120,6 +120,7 @@ impl Output<'_> {
                 shard.node_replaced(node, now, self);
                 self.say_lists(shard);
             }
+            NodeNews::Joining(is_joining) => shard.set_joining(is_joining, now, self),
             NodeNews::Again(number) => shard.go_on_from(number),
             NodeNews::Void => shard.void_sessions(now, self),
             NodeNews::Adopt(node) => shard.adopt_from(node),

@@ -94,6 +94,20 @@ impl Members {
         self.pass_on(slot, (CopyState::Opened, CopyState::Void), now, sink)
     }
 
+    /// Says that a copy that this node has opened cannot be served: the node whose log it is may be
+    /// a member again, with what its own disk has. As [`Members::open_log_of`].
+    ///
+    /// # Errors
+    /// As those of [`Members::open_log_of`].
+    pub fn give_back_log_of(
+        &mut self,
+        slot: Slot,
+        now: Micros,
+        sink: &mut impl MembersSink,
+    ) -> Result<(), NotOpened> {
+        self.pass_on(slot, (CopyState::Opened, CopyState::Kept), now, sink)
+    }
+
     fn pass_on(
         &mut self,
         slot: Slot,

@@ -228,11 +228,12 @@ impl Filters {
             let key = group.key(topic, client_id, hasher);
             match group.pick(key, bytes, chance, &standing) {
                 None | Some(Picked::Unwanted) => {}
-                Some(Picked::Here(Member { id: member, subscriber })) if is_held(&subscriber) => {
-                    let share = Arc::clone(&group.share);
+                Some(Picked::Here(subscriber)) if is_held(&subscriber) => {
+                    let (share, member) =
+                        (Arc::clone(&group.share), group.id_of(subscriber.session));
                     picks.held.push(GroupPick { share, member, key, hops: 0 });
                 }
-                Some(Picked::Here(member)) => picks.here.push(member.subscriber),
+                Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
                 Some(Picked::There { shard, member }) => {
                     let share = Arc::clone(&group.share);
                     picks.there.push((shard, GroupPick { share, member, key, hops: 0 }));

@@ -2,6 +2,7 @@
 
 use crate::ShardId;
 use crate::conditions::{Charges, ConditionId, Holder};
+use crate::keys::SessionKey;
 use crate::mail::GroupPick;
 use crate::routing::{Standing, Subscriber};
 use crate::shard_set::ShardSet;
@@ -41,7 +42,7 @@ pub(crate) struct Group {
 }
 
 /// A member, and a hash of its client identifier: its name to other shards, and in weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) id: u64,
     pub(crate) subscriber: Subscriber,
@@ -59,7 +60,7 @@ struct Remote {
 /// Who was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picked {
-    Here(Member),
+    Here(Subscriber),
     There {
         shard: ShardId,
         member: u64,
@@ -96,6 +97,13 @@ impl Group {
     pub(crate) fn join(&mut self, shard: ShardId, id: u64, packet_bytes_max: Option<u32>) {
         self.leave(shard, id);
         self.remote.push(Remote { shard, id, packet_bytes_max });
+    }
+
+    /// What a session's member here is called.
+    #[cold]
+    pub(crate) fn id_of(&self, session: SessionKey) -> u64 {
+        let member = self.members.iter().find(|member| member.subscriber.session == session);
+        member.map_or(0, |member| member.id)
     }
 
     /// Whether a shard has this member, too.
@@ -189,7 +197,7 @@ impl Group {
         if let Some(named) = self.members.iter().find(|member| member.id == pick.member) {
             let standing = standing(&named.subscriber);
             if standing == Standing::Ready || (is_sticky && standing.is_connected()) {
-                return Some(Picked::Here(*named));
+                return Some(Picked::Here(named.subscriber));
             }
             if standing == Standing::TooLarge {
                 // By a few bytes that only this shard knows of: others may choose it again.
@@ -237,7 +245,7 @@ impl Group {
         };
         self.next = at + 1;
         Some(match members.get(at) {
-            Some(member) => Picked::Here(*member),
+            Some(member) => Picked::Here(member.subscriber),
             None => {
                 let Remote { shard, id, .. } = remote[at - members.len()];
                 Picked::There { shard, member: id }
@@ -325,7 +333,7 @@ mod tests {
         standing: impl Fn(&Subscriber) -> Standing,
     ) -> usize {
         match group.pick(mix(key), 0, chance, standing) {
-            Some(Picked::Here(member)) => member.subscriber.session.0 as usize,
+            Some(Picked::Here(subscriber)) => subscriber.session.0 as usize,
             other => panic!("{other:?}"),
         }
     }

@@ -12,7 +12,7 @@ use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::MailTarget;
 use crate::own::is_brokers_own;
-use crate::routing::{FilterId, HOPS_MAX, Member, Picked, Subscriber};
+use crate::routing::{FilterId, HOPS_MAX, Picked, Subscriber};
 use crate::shard_set::ShardSet;
 use crate::sink::{Notice, Sink};
 use crate::unreceived::Sent;
@@ -75,12 +75,13 @@ impl Shard {
         let room = Room { clients, bounds };
         let standing = |member: &Subscriber| room.standing(member, delivery, sink);
         match filters.pick_again(&pick, (&delivery.content(), delivery.bytes()), standing) {
-            Some(Picked::Here(Member { id: member, subscriber }))
-                if unsettled.has(&subscriber, claims, clients) =>
-            {
+            Some(Picked::Here(subscriber)) if unsettled.has(&subscriber, claims, clients) => {
+                let session = subscriber.session;
+                let group = filters.group_of_pick(&pick);
+                let member = group.map_or(pick.member, |group| group.id_of(session));
                 picks.held.push(GroupPick { member, ..pick });
             }
-            Some(Picked::Here(member)) => picks.here.push(member.subscriber),
+            Some(Picked::Here(subscriber)) => picks.here.push(subscriber),
             Some(Picked::There { shard, member }) if pick.hops < HOPS_MAX => {
                 stats.shared_rechosen += 1;
                 picks.there.push((shard, GroupPick { member, hops: pick.hops + 1, ..pick }));

@@ -129,8 +129,23 @@ impl Shard {
         self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
     }
 
-    /// Whether some of them have not.
+    /// Whether this node has become a member, or is one again, and does not know all that the others
+    /// have. No session goes elsewhere until then: what a node that is not here yet has mailed, or
+    /// mails again, may be for it.
+    pub fn set_joining(&mut self, is_joining: bool, now: Micros, sink: &mut impl Sink) {
+        self.slices.begin();
+        self.claims.is_joining = is_joining;
+        if !is_joining {
+            self.answer_all_claimants(now, sink);
+        }
+        self.settle(now, sink);
+    }
+
+    /// Whether some of them have not, or may be still to come.
     pub(super) fn has_unlisted(&self) -> bool {
+        if self.claims.is_joining {
+            return true;
+        }
         let mut others = self.place.others();
         others.remove_all(&self.place.node);
         others.any(|shard| !self.answers.receipts.is_listed(shard))

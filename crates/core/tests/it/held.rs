@@ -189,3 +189,33 @@ fn a_session_that_was_whole_where_its_node_was_lost_is_not_the_older_one_again()
         assert!(lines.len() == 1 && lines[0].ends_with(" 1"), "{letters} letters: {lines:?}");
     }
 }
+
+#[test]
+fn no_session_leaves_a_node_that_does_not_know_yet_what_all_others_have() {
+    let (mut net, publisher) = absent_at(LOST, Q1);
+    net.publish(publisher, "t", Q1, 1, "1");
+    settle_but_lost(&mut net);
+    // It was fenced for a moment, and the node of the publisher has not heard of that.
+    for other in 1..3 {
+        let Net { shards, wires, now, .. } = &mut net;
+        shards[LOST].set_joining(true, *now, &mut wires[LOST]);
+        shards[LOST].node_lost(other..other + 1, *now, &mut wires[LOST]);
+    }
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[1].node_replaced(0..1, *now, &mut wires[1]);
+    net.meet(LOST, 1);
+    let back = come_to(&mut net, 1, "c", kept());
+    settle(&mut net);
+    assert!(net.read(back).is_empty(), "the session has not left");
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[2].node_replaced(0..1, *now, &mut wires[2]);
+    net.meet(LOST, 2);
+    settle(&mut net);
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[LOST].set_joining(false, *now, &mut wires[LOST]);
+    settle(&mut net);
+    assert_eq!(net.read(publisher), ["PUBACK #1 Success"]);
+    let lines = net.read(back);
+    assert!(lines[0].starts_with("CONNACK Success present"), "{lines:?}");
+    assert_eq!(lines[1..], ["PUBLISH t q1 #1 1"]);
+}
