@@ -110,10 +110,14 @@ impl Shard {
         if self.claims.asking.get(&client_id) == Some(&ticket) {
             self.claims.asking.remove(&client_id);
         }
+        let is_adopted = asking.admitted.is_none();
         if let Some(conn) = conn {
             self.end_asking_on(conn, *asking, now, sink);
         }
         self.answer_claimants(&client_id, now, sink);
+        if is_adopted {
+            self.adopt_next(now, sink);
+        }
     }
 
     fn end_asking_on(
@@ -194,7 +198,7 @@ impl Shard {
             own.is_outbid = true;
             return self.keep_waiting(client_id, claimant);
         }
-        if self.is_moving(client_id) {
+        if self.is_moving(client_id) || self.claims.waiting.contains_key(client_id) {
             return self.keep_waiting(client_id, claimant);
         }
         let Some(key) = self.clients.find(client_id) else {
@@ -204,6 +208,10 @@ impl Shard {
         if held > claim {
             tell_held(shard, client_id, held, false, sink);
             return self.answers.receipts.note(shard, number);
+        }
+        if self.leaves_later(client_id) {
+            self.claims.put_off.push_back(client_id.into());
+            return self.keep_waiting(client_id, claimant);
         }
         self.answers.receipts.note_pending(shard, number);
         self.give_up(client_id, claimant, now, sink);
@@ -243,6 +251,7 @@ impl Shard {
 
     /// Other nodes have said what they have to, or are lost.
     pub(super) fn answer_all_claimants(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.claims.put_off.clear();
         let all: Vec<Box<str>> = self.claims.waiting.keys().cloned().collect();
         all.iter().for_each(|client_id| self.answer_claimants(client_id, now, sink));
     }
@@ -255,6 +264,9 @@ impl Shard {
         }
         if self.is_moving(client_id) {
             return;
+        }
+        if self.leaves_later(client_id) {
+            return self.claims.put_off.push_back(client_id.into());
         }
         let Some(mut all) = self.claims.waiting.remove(client_id) else { return };
         all.sort_unstable_by_key(|claimant| claimant.claim);
