@@ -69,7 +69,7 @@ fn step(action: Action, group: u16, clients: u32) -> ClientStep {
 }
 
 fn course(steps: Vec<ClientStep>) -> StepPlan {
-    StepPlan { return_after_ms: Some(50), steps, has_pulse: true }
+    StepPlan { return_after_ms: Some(50), steps, has_pulse: true, ..StepPlan::default() }
 }
 
 #[test]
