@@ -59,6 +59,8 @@ pub(super) enum Work {
     Wills(WillWalk),
     /// What is to be forgotten of another node.
     Forget(Box<Forget>),
+    /// Clients that wait to be let in are claimed from another node.
+    Claims(Box<ClaimsOf>),
 }
 
 /// A way through all that a shard has, for a partition that moves to `to`.
@@ -105,6 +107,15 @@ pub(super) struct Forget {
     /// The place of the next filter.
     pub(super) filter: usize,
     pub(super) interests: InterestsAt,
+}
+
+/// Clients that waited to be let in when another node was there.
+#[derive(Debug)]
+pub(super) struct ClaimsOf {
+    pub(super) node: Range<u16>,
+    /// Names the time that it is.
+    pub(super) visit: u64,
+    pub(super) tickets: VecDeque<Ticket>,
 }
 
 impl Slices {
@@ -205,6 +216,7 @@ impl Shard {
                 Work::Copies(copies) => self.copy_again(copies, now, sink),
                 Work::Wills(walk) => self.tell_all_wills(walk, now, sink),
                 Work::Forget(forget) => self.go_on_forgetting(forget, now),
+                Work::Claims(of) => self.go_on_claiming(of, now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.

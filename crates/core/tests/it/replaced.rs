@@ -579,3 +579,22 @@ fn sessions_are_taken_over_some_at_a_time_and_those_whose_clients_come_before_th
     leave(&mut net);
     assert_eq!(net.shards[1].stats().sessions_taken, CLIENTS as u64 - 1);
 }
+
+#[test]
+fn clients_that_wait_for_a_lost_node_are_claimed_in_slices_and_none_is_let_in_before() {
+    const CLIENTS: usize = 300;
+    let mut net = many_absent(CLIENTS);
+    let peers: Vec<Peer> =
+        (0..CLIENTS).map(|at| come_to(&mut net, 1, &at.to_string(), kept())).collect();
+    settle_but_lost(&mut net);
+    while net.deliver_between(1, 2) || net.deliver_between(2, 1) {}
+    replace(&mut net);
+    let claims = on_their_way(&net, 1, |mail| matches!(mail, SessionMail::Claim { .. }));
+    assert!((1..CLIENTS).contains(&claims), "{claims} are claimed at once");
+    while net.deliver_between(1, LOST) || net.deliver_between(LOST, 1) {}
+    (0..CLIENTS).for_each(|_| settle(&mut net));
+    for peer in peers {
+        let lines = net.read(peer);
+        assert!(lines.concat().starts_with("CONNACK Success present"), "{lines:?}");
+    }
+}
