@@ -278,6 +278,13 @@ impl Answers {
         }
     }
 
+    /// One more thing is to happen before it leaves.
+    pub(crate) fn wait_for_one_more(&mut self, ticket: Ticket) {
+        if let Some(answer) = self.waiting.get_mut(ticket) {
+            answer.open += 1;
+        }
+    }
+
     pub(crate) fn reply_mut(&mut self, ticket: Ticket) -> Option<&mut Reply> {
         self.waiting.get_mut(ticket).map(|answer| &mut answer.reply)
     }

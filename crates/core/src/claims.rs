@@ -33,6 +33,10 @@ pub(crate) struct Claims {
     /// Claims of other shards that wait for what goes on here of the client.
     pub(crate) waiting: BTreeMap<Box<str>, Vec<Claimant>>,
     pub(crate) leaving: BTreeMap<Way, Leaving>,
+    /// Those of them that wait for what their clients have published, and for nothing else.
+    pub(crate) unseen: BTreeSet<Way>,
+    /// Clients whose sessions leave once others have: whoever has claimed them waits.
+    pub(crate) put_off: VecDeque<Box<str>>,
     /// Clients whose session was over while it left: whoever was to get it does not know yet.
     pub(crate) ending: BTreeSet<Box<str>>,
     pub(crate) coming: BTreeMap<Way, Coming>,
@@ -52,6 +56,10 @@ pub(crate) struct Claims {
     pub(crate) adopts_from: Option<Range<u16>>,
     /// Messages for members of groups that are held, oldest first.
     pub(crate) held_picks: VecDeque<HeldPick>,
+    /// How many of its sessions are claimed and not here yet.
+    pub(crate) adopting: usize,
+    /// Those that are claimed after that, and the shards that have them.
+    pub(crate) to_adopt: VecDeque<(ShardId, Box<str>)>,
     /// The shard that has routed the present message.
     pub(crate) source: Option<ShardId>,
     /// Not all members of the cluster are known here yet, since this node has become one.

@@ -85,6 +85,8 @@ struct Connecting {
     skipped: u32,
     /// When there was last no room for another.
     held_us: u64,
+    /// When all that wait were last looked at.
+    looked_us: u64,
     /// CONNACK is awaited of them.
     open: Deadlines,
 }

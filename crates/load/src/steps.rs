@@ -15,6 +15,10 @@ pub struct StepPlan {
     /// A client whose connection ended comes back after this many milliseconds, and tries again
     /// as often. Without it a lost connection stays lost, and half of them lost end the run.
     pub return_after_ms: Option<u32>,
+    /// Attempts a second, of all clients that come back together. No more than that bounds how many
+    /// wait to be let in, as with clients that know nothing of each other. Without it 1,000 do.
+    #[serde(default)]
+    pub return_rate_per_s: Option<f64>,
     /// In any order.
     pub steps: Vec<ClientStep>,
     /// Whether a [`Pulse`] is taken, as something happens that is to be measured.

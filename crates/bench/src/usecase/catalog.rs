@@ -84,6 +84,7 @@ pub(super) const FILES: &[(&str, &str)] = files![
     "cluster-fanout-2-1000-2-20K",
     "cluster-sharedsub-1K-6-1K-1K",
     "cluster-kill",
+    "cluster-kill-100K",
     "cluster-freeze-3s",
     "cluster-freeze-10s",
     "cluster-rolling-restart",

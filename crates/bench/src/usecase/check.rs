@@ -98,6 +98,11 @@ fn top(use_case: &UseCase) -> Result<(), Fault> {
         let text = format!("connect_rate_per_s = {rate} must be above 0");
         return fault(&["connect_rate_per_s"], text);
     }
+    let again = use_case.reconnect.and_then(|reconnect| reconnect.rate_per_s);
+    if let Some(rate) = again.filter(|&rate| !is_rate(rate)) {
+        let text = format!("rate_per_s = {rate} must be above 0");
+        return fault(&["reconnect", "rate_per_s"], text);
+    }
     let timeout = use_case.connect_timeout_s;
     if !(1..=CONNECT_TIMEOUT_S_MAX).contains(&timeout) {
         let text = format!("connect_timeout_s = {timeout} must be 1 to {CONNECT_TIMEOUT_S_MAX}");

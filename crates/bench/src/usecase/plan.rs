@@ -138,6 +138,7 @@ impl Scaled<'_> {
         let after = use_case.reconnect.map(|reconnect| reconnect.after.millis() as u32);
         StepPlan {
             return_after_ms: after.or(is_returning.then_some(RETURN_AFTER_MS)),
+            return_rate_per_s: use_case.reconnect.and_then(|reconnect| reconnect.rate_per_s),
             steps,
             has_pulse: !use_case.step.is_empty(),
         }

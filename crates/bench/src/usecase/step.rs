@@ -210,6 +210,8 @@ fn is_delay(ms: f64) -> bool {
 pub struct Reconnect {
     /// After this time, and as often until they are there.
     pub after: Span,
+    /// Attempts a second of all clients together. Without it as many as can, 1,000 at a time.
+    pub rate_per_s: Option<f64>,
 }
 
 impl Step {

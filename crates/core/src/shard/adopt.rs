@@ -1,7 +1,8 @@
 //! Sessions of a node that is here for no client come to this one.
 //!
 //! They are claimed as if their clients had come, and handed over as always; but they stay absent,
-//! their time goes on, and their wills come along: no client has come.
+//! their time goes on, and their wills come along: no client has come. Only so many come at a time,
+//! so that clients who come for theirs find the way free.
 
 use super::Shard;
 use crate::answers::Reply;
@@ -13,11 +14,15 @@ use crate::sink::Sink;
 use crate::timers::Timer;
 use std::ops::Range;
 
+/// Sessions that are claimed at a time.
+const ADOPTING_MAX: usize = 32;
+
 impl Shard {
     /// From now on this shard takes over each session that the shards of another node say they
     /// have, if it has none of that client; or none any more. Comes before that node is here.
     pub fn adopt_from(&mut self, node: Option<Range<u16>>) {
         self.claims.adopts_from = node;
+        self.claims.to_adopt.clear();
     }
 
     /// A shard has a session of a client that has none here: it is claimed if it is to be.
@@ -35,6 +40,10 @@ impl Shard {
         {
             return;
         }
+        if self.claims.adopting >= ADOPTING_MAX {
+            return self.claims.to_adopt.push_back((from, client_id.into()));
+        }
+        self.claims.adopting += 1;
         let claim = self.claims.next(self.place.id, now);
         self.answers.begin();
         let (client_id, number) = (Box::from(client_id), self.answers.mailed(from));
@@ -47,6 +56,18 @@ impl Shard {
             Asking { client_id: client_id.clone(), claim, admitted, newer, is_outbid, tries };
         let ticket = self.answers.insert(None, Reply::Claim(Box::new(asking)), 0, now);
         self.claims.asking.insert(client_id, ticket);
+    }
+
+    /// One of them is here, or is not to come: others are claimed whose clients have not come yet.
+    pub(super) fn adopt_next(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.claims.adopting -= 1;
+        while self.claims.adopting < ADOPTING_MAX
+            && let Some((from, client_id)) = self.claims.to_adopt.pop_front()
+        {
+            if self.clients.find(&client_id).is_none() {
+                self.adopt(from, &client_id, now, sink);
+            }
+        }
     }
 
     /// How long a session stays absent that comes by this claim, if no client has come for it.

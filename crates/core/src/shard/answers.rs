@@ -20,7 +20,7 @@ impl Shard {
     /// The end of a turn, before its letters leave: other shards get their receipts, one for all
     /// letters of the turn.
     pub fn turn_end(&mut self, sink: &mut impl Sink) {
-        if self.claims.is_any_moving() {
+        if !self.claims.unseen.is_empty() {
             self.seal_those_that_wait(sink);
         }
         while let Some(owed) = self.answers.receipts.take_owed() {

@@ -16,17 +16,22 @@
 use super::Shard;
 use super::connect::OWN_CLIENT_IDS;
 use super::connection::{AwaitAuth, Connection, Phase, Refusal, connect_again};
+use super::slices::{ClaimsOf, Work};
 use crate::answers::{Answer, Reply};
 use crate::claims::{Asking, Claimant};
 use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{Mail, SessionMail};
 use crate::parcel::Admitted;
 use crate::sink::{Notice, Sink};
+use std::collections::VecDeque;
 use std::ops::Range;
 use weir_wire::ReasonCode;
 
 /// How often a client is claimed whose session others have by a higher claim each time.
 const TRIES_MAX: u8 = 4;
+
+/// Steps of a client that waits to be let in, and is claimed from a node that is here.
+const CLAIM_STEPS: u64 = 24;
 
 impl Shard {
     /// Whether other nodes are to be asked before a client is let in.
@@ -110,10 +115,14 @@ impl Shard {
         if self.claims.asking.get(&client_id) == Some(&ticket) {
             self.claims.asking.remove(&client_id);
         }
+        let is_adopted = asking.admitted.is_none();
         if let Some(conn) = conn {
             self.end_asking_on(conn, *asking, now, sink);
         }
         self.answer_claimants(&client_id, now, sink);
+        if is_adopted {
+            self.adopt_next(now, sink);
+        }
     }
 
     fn end_asking_on(
@@ -194,7 +203,7 @@ impl Shard {
             own.is_outbid = true;
             return self.keep_waiting(client_id, claimant);
         }
-        if self.is_moving(client_id) {
+        if self.is_moving(client_id) || self.claims.waiting.contains_key(client_id) {
             return self.keep_waiting(client_id, claimant);
         }
         let Some(key) = self.clients.find(client_id) else {
@@ -204,6 +213,10 @@ impl Shard {
         if held > claim {
             tell_held(shard, client_id, held, false, sink);
             return self.answers.receipts.note(shard, number);
+        }
+        if self.leaves_later(client_id) {
+            self.claims.put_off.push_back(client_id.into());
+            return self.keep_waiting(client_id, claimant);
         }
         self.answers.receipts.note_pending(shard, number);
         self.give_up(client_id, claimant, now, sink);
@@ -244,6 +257,7 @@ impl Shard {
     /// Other nodes have said what they have to, or are lost.
     pub(super) fn answer_all_claimants(&mut self, now: Micros, sink: &mut impl Sink) {
         self.look_at_held_picks();
+        self.claims.put_off.clear();
         let all: Vec<Box<str>> = self.claims.waiting.keys().cloned().collect();
         all.iter().for_each(|client_id| self.answer_claimants(client_id, now, sink));
     }
@@ -257,6 +271,9 @@ impl Shard {
         }
         if self.is_moving(client_id) {
             return;
+        }
+        if self.leaves_later(client_id) {
+            return self.claims.put_off.push_back(client_id.into());
         }
         let Some(mut all) = self.claims.waiting.remove(client_id) else { return };
         all.sort_unstable_by_key(|claimant| claimant.claim);
@@ -346,24 +363,56 @@ impl Shard {
     /// node in that place has heard of before: what is still on its way of a session that was to
     /// come from that one, such as where others have switched, is not taken for what comes now.
     pub(super) fn claim_of(&mut self, node: &Range<u16>, now: Micros, sink: &mut impl Sink) {
-        let tickets: Vec<Ticket> = self.claims.asking.values().copied().collect();
-        for ticket in tickets {
-            let claim = self.claims.next(self.place.id, now);
-            self.answers.begin();
-            let Some(Reply::Claim(asking)) = self.answers.reply_mut(ticket) else { continue };
-            if asking.is_outbid {
-                continue;
-            }
-            let client_id = asking.client_id.clone();
-            let admitted = asking.admitted.as_ref();
-            let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
-            let is_clean = connect.is_some_and(|connect| connect.clean_start);
-            let owner = self.place.owner_at(node, &client_id);
-            let number = self.answers.mailed(owner);
-            let mail = SessionMail::Claim { client_id, claim, is_clean, number };
-            sink.mail(owner, Mail::Session(mail));
-            self.answers.add_mailed(ticket);
+        let Some(visit) = self.place.visit(node) else { return };
+        let tickets: VecDeque<Ticket> = self.claims.asking.values().copied().collect();
+        for &ticket in &tickets {
+            // Nobody is let in before that node is asked.
+            self.answers.wait_for_one_more(ticket);
         }
+        let of = ClaimsOf { node: node.clone(), visit, tickets };
+        self.go_on_claiming(Box::new(of), now, sink);
+    }
+
+    pub(super) fn go_on_claiming(
+        &mut self,
+        mut of: Box<ClaimsOf>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        while let Some(ticket) = of.tickets.pop_front() {
+            self.slices.add(CLAIM_STEPS);
+            if self.place.visit(&of.node) == Some(of.visit) {
+                self.claim_again(ticket, &of.node, now, sink);
+            }
+            self.met(ticket, now, sink);
+            if self.slices.is_spent() && !of.tickets.is_empty() {
+                return self.slices.put_off(Work::Claims(of), now);
+            }
+        }
+    }
+
+    fn claim_again(
+        &mut self,
+        ticket: Ticket,
+        node: &Range<u16>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let claim = self.claims.next(self.place.id, now);
+        self.answers.begin();
+        let Some(Reply::Claim(asking)) = self.answers.reply_mut(ticket) else { return };
+        if asking.is_outbid {
+            return;
+        }
+        let client_id = asking.client_id.clone();
+        let admitted = asking.admitted.as_ref();
+        let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
+        let is_clean = connect.is_some_and(|connect| connect.clean_start);
+        let owner = self.place.owner_at(node, &client_id);
+        let number = self.answers.mailed(owner);
+        let mail = SessionMail::Claim { client_id, claim, is_clean, number };
+        sink.mail(owner, Mail::Session(mail));
+        self.answers.add_mailed(ticket);
     }
 }
 

@@ -50,6 +50,9 @@ use weir_wire::{PacketId, QoS};
 const PART_MESSAGES: usize = 512;
 const PART_BYTES: u64 = 64 * 1024;
 
+/// Sessions of a shard that leave at a time.
+const LEAVING_MAX: usize = 64;
+
 /// Steps of a letter that a session moves.
 const LETTER_STEPS: u64 = 2;
 
@@ -252,7 +255,7 @@ impl Shard {
 
     /// Sessions that waited for something else than letters.
     pub(super) fn seal_those_that_wait(&mut self, sink: &mut impl Sink) {
-        let ways: Vec<Way> = self.claims.leaving.keys().copied().collect();
+        let ways = std::mem::take(&mut self.claims.unseen);
         ways.into_iter().for_each(|way| self.seal_if_all_is_there(way, sink));
     }
 
@@ -264,8 +267,13 @@ impl Shard {
         };
         let mut all = self.place.others();
         all.insert(self.place.id);
+        if !all.all(|shard| switched.contains(shard)) {
+            return;
+        }
         // What its client has published is to be everywhere before it can ask again elsewhere.
-        if all.all(|shard| switched.contains(shard)) && !self.answers.has_unseen(*key) {
+        if self.answers.has_unseen(*key) {
+            self.claims.unseen.insert(way);
+        } else {
             self.seal(*key, way, sink);
         }
     }
@@ -495,6 +503,22 @@ impl Shard {
         self.claim_done(leaving.to, now);
         self.tell_where(&leaving, sink);
         self.answer_claimants(&leaving.client_id, now, sink);
+        self.hand_over_next(now, sink);
+    }
+
+    /// Whether a client's session leaves only when others have: one takes letters between all
+    /// shards of all nodes, and clients of all of these wait behind them.
+    pub(super) fn leaves_later(&self, client_id: &str) -> bool {
+        self.claims.leaving.len() >= LEAVING_MAX && self.clients.find(client_id).is_some()
+    }
+
+    /// Sessions leave that were put off, as many as may.
+    fn hand_over_next(&mut self, now: Micros, sink: &mut impl Sink) {
+        while self.claims.leaving.len() < LEAVING_MAX
+            && let Some(client_id) = self.claims.put_off.pop_front()
+        {
+            self.answer_claimants(&client_id, now, sink);
+        }
     }
 
     /// Who has claimed meanwhile what has gone elsewhere asks there again: whoever has it may have
@@ -554,9 +578,11 @@ impl Shard {
             let Some(leaving) = self.claims.leaving.remove(&way) else { continue };
             self.stay(leaving, now, sink);
         }
-        self.seal_those_that_wait(sink);
+        let ways: Vec<Way> = self.claims.leaving.keys().copied().collect();
+        ways.into_iter().for_each(|way| self.seal_if_all_is_there(way, sink));
         let ways: Vec<Way> = self.claims.coming.keys().copied().collect();
         ways.into_iter().for_each(|way| self.take_over_if_all_is_there(way, now, sink));
+        self.hand_over_next(now, sink);
     }
 
     /// A session that was to go stays.

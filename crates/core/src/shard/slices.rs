@@ -61,6 +61,8 @@ pub(super) enum Work {
     Forget(Box<Forget>),
     /// So many messages that are held for members of groups.
     HeldPicks(usize),
+    /// Clients that wait to be let in are claimed from another node.
+    Claims(Box<ClaimsOf>),
 }
 
 /// A way through all that a shard has, for a partition that moves to `to`.
@@ -107,6 +109,15 @@ pub(super) struct Forget {
     /// The place of the next filter.
     pub(super) filter: usize,
     pub(super) interests: InterestsAt,
+}
+
+/// Clients that waited to be let in when another node was there.
+#[derive(Debug)]
+pub(super) struct ClaimsOf {
+    pub(super) node: Range<u16>,
+    /// Names the time that it is.
+    pub(super) visit: u64,
+    pub(super) tickets: VecDeque<Ticket>,
 }
 
 impl Slices {
@@ -208,6 +219,7 @@ impl Shard {
                 Work::Wills(walk) => self.tell_all_wills(walk, now, sink),
                 Work::Forget(forget) => self.go_on_forgetting(forget, now),
                 Work::HeldPicks(count) => self.choose_for_some_held(count, now, sink),
+                Work::Claims(of) => self.go_on_claiming(of, now, sink),
                 Work::Packets(conn) => {
                     sink.resume(conn);
                     // They come in an input of their own.

@@ -529,3 +529,80 @@ fn a_session_with_a_will_goes_on_once_all_have_said_whose_that_is() {
     net.pass(100);
     assert_eq!(wills(&mut net, subscriber), 0);
 }
+
+/// Sessions that are absent on the node that is lost.
+fn many_absent(count: usize) -> Net {
+    let mut net = nodes();
+    for at in 0..count {
+        let client = join_at(&mut net, LOST, &at.to_string(), kept());
+        net.cut(client);
+    }
+    settle(&mut net);
+    net
+}
+
+/// How many letters of a kind are on their way from a node.
+fn on_their_way(net: &Net, from: usize, is_one: fn(&SessionMail) -> bool) -> usize {
+    let mails = net.wires[from].mail.iter();
+    mails.filter(|(_, mail)| matches!(mail, Mail::Session(mail) if is_one(mail))).count()
+}
+
+#[test]
+fn clients_that_come_together_get_their_sessions_some_at_a_time_and_all_in_the_end() {
+    const CLIENTS: usize = 300;
+    let mut net = many_absent(CLIENTS);
+    replace(&mut net);
+    settle(&mut net);
+    let come = |at: usize| (1 + at % 2, at.to_string());
+    let peers: Vec<Peer> =
+        (0..CLIENTS).map(come).map(|(node, id)| come_to(&mut net, node, &id, kept())).collect();
+    for from in [1, 2] {
+        while net.deliver_between(from, LOST) {}
+    }
+    let leaving = on_their_way(&net, LOST, |mail| matches!(mail, SessionMail::Leaving { .. }));
+    assert!((1..CLIENTS).contains(&leaving), "{leaving} leave at once");
+    (0..CLIENTS).for_each(|_| settle(&mut net));
+    for peer in peers {
+        let lines = net.read(peer);
+        assert!(lines.concat().starts_with("CONNACK Success present"), "{lines:?}");
+    }
+    assert_eq!(net.shards[LOST].stats().sessions, 0);
+}
+
+#[test]
+fn sessions_are_taken_over_some_at_a_time_and_those_whose_clients_come_before_the_others() {
+    const CLIENTS: usize = 300;
+    let mut net = many_absent(CLIENTS);
+    replace_and_adopt(&mut net);
+    while net.deliver_between(LOST, 1) {}
+    let claims = on_their_way(&net, 1, |mail| matches!(mail, SessionMail::Claim { .. }));
+    assert!((1..CLIENTS).contains(&claims), "{claims} are claimed at once");
+    let last = (CLIENTS - 1).to_string();
+    let back = come_to(&mut net, 2, &last, kept());
+    for _ in 0..CLIENTS {
+        settle(&mut net);
+    }
+    let lines = net.read(back);
+    assert!(lines.concat().starts_with("CONNACK Success present"), "{lines:?}");
+    leave(&mut net);
+    assert_eq!(net.shards[1].stats().sessions_taken, CLIENTS as u64 - 1);
+}
+
+#[test]
+fn clients_that_wait_for_a_lost_node_are_claimed_in_slices_and_none_is_let_in_before() {
+    const CLIENTS: usize = 300;
+    let mut net = many_absent(CLIENTS);
+    let peers: Vec<Peer> =
+        (0..CLIENTS).map(|at| come_to(&mut net, 1, &at.to_string(), kept())).collect();
+    settle_but_lost(&mut net);
+    while net.deliver_between(1, 2) || net.deliver_between(2, 1) {}
+    replace(&mut net);
+    let claims = on_their_way(&net, 1, |mail| matches!(mail, SessionMail::Claim { .. }));
+    assert!((1..CLIENTS).contains(&claims), "{claims} are claimed at once");
+    while net.deliver_between(1, LOST) || net.deliver_between(LOST, 1) {}
+    (0..CLIENTS).for_each(|_| settle(&mut net));
+    for peer in peers {
+        let lines = net.read(peer);
+        assert!(lines.concat().starts_with("CONNACK Success present"), "{lines:?}");
+    }
+}

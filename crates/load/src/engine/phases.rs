@@ -12,6 +12,9 @@ use weir_reactor::{Io, now_us};
 /// Connections under way at once; more would measure the generator's own queue.
 const CONNECTING_MAX: usize = 1000;
 
+/// Where clients come back at a rate, more may be: then they are looked at no more often.
+const LOOK_US: u64 = 10_000;
+
 /// After connections have failed for this long and not one was made, there is no broker.
 const UNREACHABLE_US_MAX: u64 = 1_000_000;
 
@@ -160,10 +163,19 @@ impl Engine<'_> {
 
     /// Forgets connections that are made or failed, and fails those that take too long.
     pub(super) fn expire_connects(&mut self, now: u64, io: &mut Io) {
-        let slots = &self.book.slots;
-        self.connecting.open.keep(|client| slots[client as usize].state == State::Connecting);
+        let is_many = self.connecting.open.len() > CONNECTING_MAX;
+        if !is_many || now >= self.connecting.looked_us + LOOK_US {
+            let slots = &self.book.slots;
+            self.connecting.open.keep(|client| slots[client as usize].state == State::Connecting);
+            self.connecting.looked_us = now;
+        }
+        let timeout_us = u64::from(self.plan.connect.timeout_ms) * 1_000;
         while let Some(client) = self.connecting.open.take_late(now) {
-            if let Some(token) = self.book.slots[client as usize].token {
+            let slot = &self.book.slots[client as usize];
+            if slot.state != State::Connecting || slot.asked_us + timeout_us > now {
+                continue;
+            }
+            if let Some(token) = slot.token {
                 io.abort(token);
             }
             self.lose(client, "no CONNACK in time");

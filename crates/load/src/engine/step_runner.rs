@@ -57,6 +57,8 @@ pub(super) struct StepRunner {
     measure_us: u64,
     /// When clients that are away try to come back.
     returning: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Before then none does, so that they keep to their rate; nanoseconds.
+    next_return_ns: u64,
     /// When clients that don't read are to read again.
     stalled: BinaryHeap<Reverse<(u64, u32, u32)>>,
     /// Connections whose clients have another one by now.
@@ -116,8 +118,7 @@ impl Engine<'_> {
             let due = self.runner.cursors.iter();
             due.filter_map(|c| c.due_us(self.runner.measure_us)).min().map(|us| start_us + us)
         });
-        let back = self.runner.returning.peek().filter(|_| self.has_room_to_connect());
-        let back = back.map(|&Reverse((due_us, _))| due_us);
+        let back = self.next_return().map(|(due_us, _)| due_us);
         let read = self.runner.stalled.peek().map(|&Reverse((due_us, _, _))| due_us);
         step.into_iter().chain(back).chain(read).min()
     }
@@ -235,15 +236,29 @@ impl Engine<'_> {
             self.expire_subscribes(now, io);
         }
         for _ in 0..ACTIONS_PER_TURN_MAX {
-            let Some(&Reverse((due_us, client))) = self.runner.returning.peek() else { break };
-            if due_us > now || !self.has_room_to_connect() {
+            let Some((due_us, client)) = self.next_return().filter(|&(due_us, _)| due_us <= now)
+            else {
                 break;
-            }
+            };
             self.runner.returning.pop();
-            if self.book.slots[client as usize].state == State::Away {
-                self.connect(client, io);
+            if self.book.slots[client as usize].state != State::Away {
+                continue;
             }
+            if let Some(rate_per_s) = self.plan.course.return_rate_per_s {
+                let last_ns = self.runner.next_return_ns.max(due_us * 1_000);
+                self.runner.next_return_ns = last_ns + (1e9 / rate_per_s) as u64;
+            }
+            self.connect(client, io);
         }
+    }
+
+    /// Which client tries to come back next, and when; nothing while there is no room.
+    fn next_return(&self) -> Option<(u64, u32)> {
+        let &Reverse((due_us, client)) = self.runner.returning.peek()?;
+        if self.plan.course.return_rate_per_s.is_some() {
+            return Some((due_us.max(self.runner.next_return_ns / 1_000), client));
+        }
+        self.has_room_to_connect().then_some((due_us, client))
     }
 
     fn read_again(&mut self, now: u64, io: &mut Io) {

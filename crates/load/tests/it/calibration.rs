@@ -366,7 +366,7 @@ fn a_stored_message_without_its_retain_flag_is_found() {
         for_ms: 0,
         every_ms: 0,
     };
-    let course = StepPlan { return_after_ms: None, steps: vec![join], has_pulse: false };
+    let course = StepPlan { steps: vec![join], ..StepPlan::default() };
     for (lie, is_altered) in [(None, 0), (Some((1, Lie::NoRetain)), 1)] {
         let faults = Faults { lie, ..Faults::default() };
         let plan = Plan { course: course.clone(), ..plan(ProtocolVersion::V311, groups.clone()) };

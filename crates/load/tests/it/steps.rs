@@ -69,7 +69,7 @@ fn step(action: Action, group: u16, clients: u32) -> ClientStep {
 }
 
 fn course(steps: Vec<ClientStep>) -> StepPlan {
-    StepPlan { return_after_ms: Some(50), steps, has_pulse: true }
+    StepPlan { return_after_ms: Some(50), steps, has_pulse: true, ..StepPlan::default() }
 }
 
 #[test]
@@ -88,6 +88,18 @@ fn publishers_that_are_cut_come_back_and_send_all_that_was_due() {
     assert_eq!((sum(|beat| beat.gone), sum(|beat| beat.back)), (5, 5));
     let gone = beats.iter().position(|beat| beat.gone > 0).unwrap();
     assert!(gone >= 50, "not before its time: beat {gone}");
+}
+
+#[test]
+fn clients_come_back_at_a_rate_if_they_have_one() {
+    let course = course(vec![step(Action::Cut, 0, 11)]);
+    let course = StepPlan { return_rate_per_s: Some(20.0), ..course };
+    let outcome = Null::start().run(&plan(vec![subscribers("sub", 11, "t/#")], course));
+    let returns = &outcome.course.returns;
+    assert_eq!((returns.returned, returns.away_at_end), (11, 0));
+    let (first, last) = (returns.delay.min(), returns.delay.max());
+    // Ten of them wait for 50 ms each, after the step's 100 ms.
+    assert!(first < 400_000 && (595_000..1_500_000).contains(&last), "{first} {last}");
 }
 
 /// Both nodes are the null broker under two names, so that it passes on from one to the other.
