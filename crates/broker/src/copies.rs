@@ -199,9 +199,9 @@ impl Turns {
     fn take(&mut self, by: usize, from: ShardId, mail: LogMail) {
         match mail {
             LogMail::Begin { copy } => self.begin(by, from, copy),
-            LogMail::Records { copy, records } => {
+            LogMail::Records { copy, nth, records } => {
                 let log = self.copies.get_mut(&from).filter(|log| log.copy == copy);
-                if let Some(Err(error)) = log.map(|log| log.append(&records)) {
+                if let Some(Err(error)) = log.map(|log| log.append(nth, &records)) {
                     self.fail(from, &error);
                 }
             }
@@ -263,6 +263,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_copy_of_which_a_letter_is_missing_is_said_to_have_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
+        let config = StoreConfig::default();
+        let copies = Copies::start(folder.path(), &config, 1 << 20, &mut mailboxes).unwrap();
+        let (from, copy) = (ShardId(9), 7);
+        copies.way().take(0, from, LogMail::Begin { copy });
+        copies.way().take(0, from, LogMail::Records { copy, nth: 0, records: Box::default() });
+        copies.way().take(0, from, LogMail::Records { copy, nth: 2, records: Box::default() });
+        assert_eq!(next_said(&mut mailboxes), (from, LogMail::Failed { copy }));
+    }
+
+    fn next_said(mailboxes: &mut [Mailbox<Letter>]) -> (ShardId, LogMail) {
+        loop {
+            std::thread::yield_now();
+            mailboxes[0].look(1);
+            let mut said = None;
+            mailboxes[0].receive(|_, _, letter| said = Some(letter));
+            if let Some(Letter::Kept(to, mail)) = said {
+                return (to, mail);
+            }
+        }
+    }
+
+    #[test]
     fn a_copy_that_cannot_begin_is_said_to_have_failed() {
         let folder = tempfile::tempdir().unwrap();
         let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
@@ -271,12 +296,6 @@ mod tests {
         let from = ShardId(9);
         std::fs::write(path_of(folder.path(), from), "not a folder").unwrap();
         copies.way().take(0, from, LogMail::Begin { copy: 7 });
-        let mut said = Vec::new();
-        while said.is_empty() {
-            std::thread::yield_now();
-            mailboxes[0].look(1);
-            mailboxes[0].receive(|_, _, letter| said.push(letter));
-        }
-        assert!(matches!(said[..], [Letter::Kept(to, LogMail::Failed { copy: 7 })] if to == from));
+        assert_eq!(next_said(&mut mailboxes), (from, LogMail::Failed { copy: 7 }));
     }
 }

@@ -18,7 +18,6 @@
 use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::Message;
-use crate::record::Record;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -50,7 +49,8 @@ pub struct Mark {
     /// How far: by the name of the message in its log, or, if it is of another node, by the number
     /// of its letter.
     pub number: Lsn,
-    /// What became of this one; those before it were handled as a whole, or have marks of their own.
+    /// What became of this one. Those before it were handled as a whole, or have marks of their
+    /// own.
     pub handling: Handling,
 }
 
@@ -63,34 +63,6 @@ pub enum Handling {
     Refused,
     /// Members of groups are not served yet.
     PutOff,
-}
-
-impl Mark {
-    /// The record that says it.
-    pub(crate) fn record(self) -> Record<'static> {
-        let Self { from, number, handling } = self;
-        match handling {
-            Handling::Whole => Record::Marked { from, number },
-            Handling::Refused => Record::Refused { from, number },
-            Handling::PutOff => Record::PutOff { from, number },
-        }
-    }
-
-    /// What a record says.
-    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
-        let (&Record::Marked { from, number }
-        | &Record::Refused { from, number }
-        | &Record::PutOff { from, number }) = record
-        else {
-            return None;
-        };
-        let handling = match record {
-            Record::Refused { .. } => Handling::Refused,
-            Record::PutOff { .. } => Handling::PutOff,
-            _ => Handling::Whole,
-        };
-        Some(Self { from, number, handling })
-    }
 }
 
 /// Letters that wait for a commit.

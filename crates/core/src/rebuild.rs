@@ -210,14 +210,18 @@ impl Rebuild {
         Ok(parcels)
     }
 
+    fn skip(&mut self) -> Result<(), &'static str> {
+        self.skipped += 1;
+        Ok(())
+    }
+
     fn apply_fitting(&mut self, lsn: Lsn, record: Record<'_>) -> Result<(), &'static str> {
         let is_from_before = match self.first {
             None => !matches!(record, Record::Base),
             Some(first) => record.session().is_some_and(|session| session < first),
         };
         if is_from_before {
-            self.skipped += 1;
-            return Ok(());
+            return self.skip();
         }
         match record {
             Record::Base if self.base.is_some() => return Err("a base begins within another"),
@@ -239,7 +243,7 @@ impl Rebuild {
                 self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
             }
             Record::Marked { .. } | Record::Refused { .. } | Record::PutOff { .. } => {
-                Mark::of(&record).into_iter().for_each(|mark| self.mailed.mark(lsn, mark));
+                self.mailed.mark(lsn, &record);
             }
             Record::Delivered { number } => self.mailed.done(number),
             Record::Cleared { topic } => {

@@ -6,6 +6,7 @@
 //! name is never given again.
 
 pub(crate) mod codec;
+mod mark;
 pub(crate) mod run;
 
 use crate::keys::{Claim, Lsn, Micros, PageId, ShardId};
@@ -163,8 +164,8 @@ pub enum Record<'a> {
         /// The number of the letter.
         number: Lsn,
     },
-    /// The same, but for members of groups that this one was for: they are not served yet. A mark of
-    /// this number says that they are.
+    /// The same, but for members of groups that this one was for: they are not served yet. A mark
+    /// of this number says that they are.
     PutOff {
         /// The shard.
         from: ShardId,

@@ -66,7 +66,7 @@ use crate::encoder::Encoder;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
 use crate::log::Log;
 use crate::mail::Mail;
-use crate::outbox::{Handling, Outbox};
+use crate::outbox::Outbox;
 use crate::paging::Paging;
 use crate::partitions::Place;
 use crate::pool::MessagePool;
@@ -85,7 +85,6 @@ use connections::Connections;
 use due::{Due, Overflowed};
 use freeze::Freeze;
 use parked::is_checked_in_slices;
-use publish::NotTaken;
 use slices::{PACKET_STEPS, Slices};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -367,33 +366,8 @@ impl Shard {
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
-                self.note_stamp(from, &message);
-                self.begin_answer();
-                let mut to_subscribers = to_subscribers;
-                if self.unreceived.is_copied {
-                    match self.handling(from, number) {
-                        None => {}
-                        // Subscribers have it; members of groups get it now.
-                        Some(Handling::PutOff) => to_subscribers = false,
-                        Some(handling) => {
-                            let how = (handling, number);
-                            return self.answer_again(from, &message, how, now, sink);
-                        }
-                    }
-                }
-                self.claims.source = Some(from);
-                let routed =
-                    self.route_mail(&message, to_subscribers, picks, number.is_some(), now, sink);
-                self.claims.source = None;
-                if let Some(number) = number {
-                    let is_refused = routed.is_err();
-                    if let Err(NotTaken { detail, .. }) = routed {
-                        let topic = message.topic.as_str().into();
-                        sink.mail(from, Mail::Refused { topic, number, detail });
-                    }
-                    self.note_handled(from, number, is_refused, sink);
-                    self.answer_letter(from, number, now);
-                }
+                let to = (to_subscribers, picks);
+                self.on_publish_mail(from, &message, to, number, now, sink);
             }
             Mail::Refused { topic, number, detail } => {
                 self.on_refused(from, &topic, number, detail, now, sink);

@@ -9,7 +9,7 @@
 
 #![expect(clippy::little_endian_bytes, reason = "so numbers are in the code of this processor")]
 
-use crate::nodes::PATIENCE;
+use crate::plan::PATIENCE;
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;

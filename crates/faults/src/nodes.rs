@@ -1,7 +1,7 @@
 //! The processes: an etcd and a node in each namespace.
 
 use crate::network::{address, done, etcd_address, within};
-use crate::plan::{Fault, Kind, NODES, name};
+use crate::plan::{Fault, Kind, NODES, PATIENCE, name};
 use crate::process::Process;
 use anyhow::{Context, ensure};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
@@ -25,9 +25,6 @@ const START_MAX: Duration = Duration::from_secs(10);
 
 /// How long an etcd may take to be reached at the start.
 const ETCD_START_MAX: Duration = Duration::from_secs(30);
-
-/// How long what takes no time may take.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// All processes, and where their files are.
 #[derive(Debug)]

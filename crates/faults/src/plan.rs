@@ -5,6 +5,9 @@ use std::fmt;
 use std::time::Duration;
 use weir_chance::Chance;
 
+/// How long what takes no time may take.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
 /// How many nodes there are.
 pub(crate) const NODES: usize = 3;
 

@@ -16,6 +16,8 @@ pub(super) struct CopyOf {
     pub(super) copy: u64,
     log: Log,
     disk: Folder,
+    /// Letters of records that were taken.
+    taken: u64,
     /// The last record that was taken, as the other calls it.
     last: Lsn,
     /// Where the base that is on its way begins here.
@@ -40,7 +42,7 @@ impl CopyOf {
         let opened = open_copy(path, config, packet_bytes_max, from.0);
         let (log, disk) = opened.map_err(io::Error::other)?;
         let (last, base, forget) = (Lsn::NONE, None, None);
-        Ok(Self { by, copy, log, disk, last, base, forget })
+        Ok(Self { by, copy, log, disk, taken: 0, last, base, forget })
     }
 
     /// What it takes on the disk.
@@ -50,15 +52,16 @@ impl CopyOf {
 
     /// Takes records of a letter. They are called here what they are called there, since others
     /// name them so: their numbers are in front of their bodies.
-    pub(super) fn append(&mut self, records: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, nth: u64, records: &[u8]) -> io::Result<()> {
+        // What a link has dropped is nowhere.
+        if nth != self.taken {
+            return Err(io::Error::other("records of it are missing"));
+        }
+        self.taken += 1;
         for (kind, numbered) in records_of(records) {
             let Some((lsn, _)) = number_of(numbered) else {
                 return Err(io::Error::other("a record without a number came"));
             };
-            // Each is one behind that before it: what a link has dropped is nowhere.
-            if self.last != Lsn::NONE && lsn.0 != self.last.0 + 1 {
-                return Err(io::Error::other("records of it are missing"));
-            }
             let body = Body { head: &[], tail: numbered };
             let here = self.log.append(kind, body, 1).map_err(io::Error::other)?;
             self.last = lsn;

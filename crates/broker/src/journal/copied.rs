@@ -81,6 +81,8 @@ pub(crate) struct LogCopy {
     letters: VecDeque<LogMail>,
     /// Records that are in no letter yet.
     records: Vec<u8>,
+    /// Letters of records that there were.
+    closed: u64,
     stage: Stage,
     /// What the other has on its disk.
     safe: Lsn,
@@ -110,6 +112,7 @@ impl LogCopy {
             letters: VecDeque::from([LogMail::Begin { copy: way.copy }]),
             way,
             records: Vec::new(),
+            closed: 0,
             stage: Stage::Begun,
             safe: Lsn::NONE,
             last: (Lsn::NONE, Count::default()),
@@ -142,7 +145,9 @@ impl LogCopy {
 
     fn close_letter(&mut self) {
         let records = std::mem::take(&mut self.records).into();
-        self.letters.push_back(LogMail::Records { copy: self.way.copy, records });
+        let (copy, nth) = (self.way.copy, self.closed);
+        self.closed += 1;
+        self.letters.push_back(LogMail::Records { copy, nth, records });
         self.ends.push_back(self.last);
         self.say_waiting();
     }
@@ -247,7 +252,7 @@ mod tests {
         gone(&mut copy, 5);
         copy.push(Lsn(6), &Record::Base, (13, b""));
         assert_eq!(copy.take_letter(), Some((TO, LogMail::Begin { copy: 7 })));
-        let Some((TO, LogMail::Records { copy: 7, records })) = copy.take_letter() else {
+        let Some((TO, LogMail::Records { copy: 7, nth: 0, records })) = copy.take_letter() else {
             panic!("no records");
         };
         let read = |(kind, numbered)| (kind, number_of(numbered).unwrap());

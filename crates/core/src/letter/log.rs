@@ -12,8 +12,9 @@ const FAILED: u8 = 4;
 pub(super) fn put(out: &mut Vec<u8>, mail: &LogMail) {
     match mail {
         LogMail::Begin { copy } => begin(out, BEGIN, *copy),
-        LogMail::Records { copy, records } => {
+        LogMail::Records { copy, nth, records } => {
             begin(out, RECORDS, *copy);
+            put_number(out, *nth);
             put_bytes(out, records);
         }
         LogMail::Safe { copy, last } => {
@@ -33,7 +34,7 @@ pub(super) fn read(from: &mut Reader<'_>) -> Result<LogMail, BadRecord> {
     let (kind, copy) = (from.byte()?, from.number()?);
     Ok(match kind {
         BEGIN => LogMail::Begin { copy },
-        RECORDS => LogMail::Records { copy, records: from.bytes()?.into() },
+        RECORDS => LogMail::Records { copy, nth: from.number()?, records: from.bytes()?.into() },
         SAFE => LogMail::Safe { copy, last: from.lsn()? },
         FAILED => LogMail::Failed { copy },
         kind => return Err(BadRecord::UnknownKind(kind)),

@@ -154,7 +154,11 @@ fn of_logs() -> impl Strategy<Value = Mail> {
     let copy = any::<u64>;
     prop_oneof![
         copy().prop_map(|copy| LogMail::Begin { copy }),
-        (copy(), records).prop_map(|(copy, records)| LogMail::Records { copy, records }),
+        (copy(), copy(), records).prop_map(|(copy, nth, records)| LogMail::Records {
+            copy,
+            nth,
+            records
+        }),
         (copy(), lsn()).prop_map(|(copy, last)| LogMail::Safe { copy, last }),
         copy().prop_map(|copy| LogMail::Failed { copy }),
     ]

@@ -17,6 +17,8 @@ pub enum LogMail {
     Records {
         /// Which copy.
         copy: u64,
+        /// How many letters of records there were before it in this copy.
+        nth: u64,
         /// Each as its number, kind and body.
         records: Box<[u8]>,
     },

@@ -3,6 +3,7 @@
 use crate::keys::{Lsn, ShardId};
 use crate::message::Message;
 use crate::outbox::{Handling, MailTarget, Mark};
+use crate::record::Record;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ impl Mailed {
         self.open.remove(&number);
     }
 
-    pub(super) fn mark(&mut self, lsn: Lsn, Mark { from, number, handling }: Mark) {
+    pub(super) fn mark(&mut self, lsn: Lsn, record: &Record<'_>) {
+        let Some(Mark { from, number, handling }) = record.as_mark() else { return };
         let mark = self.marks.entry(from).or_insert((lsn, number));
         *mark = (lsn, number.max(mark.1));
         match handling {

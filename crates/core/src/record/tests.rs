@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mail::GroupPick;
+use crate::outbox::{Handling, Mark};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -102,6 +103,13 @@ fn paged() -> impl Strategy<Value = Record<'static>> {
     )
 }
 
+fn mark() -> impl Strategy<Value = Record<'static>> {
+    let handling = select(&[Handling::Whole, Handling::Refused, Handling::PutOff]);
+    (any::<u16>(), lsn(), handling).prop_map(|(from, number, handling)| {
+        Record::of_mark(Mark { from: ShardId(from), number, handling })
+    })
+}
+
 fn record() -> impl Strategy<Value = Record<'static>> {
     let any_session = prop_oneof![Just(Lsn::NONE), lsn()];
     let of_packet = (lsn(), packet_id());
@@ -162,12 +170,7 @@ fn record() -> impl Strategy<Value = Record<'static>> {
         ),
         text().prop_map(|topic| Record::Cleared { topic }),
         mailed(),
-        (any::<u16>(), lsn())
-            .prop_map(|(from, number)| Record::Marked { from: ShardId(from), number }),
-        (any::<u16>(), lsn())
-            .prop_map(|(from, number)| Record::Refused { from: ShardId(from), number }),
-        (any::<u16>(), lsn())
-            .prop_map(|(from, number)| Record::PutOff { from: ShardId(from), number }),
+        mark(),
         (lsn(), any::<u64>())
             .prop_map(|(session, claim)| Record::Claimed { session, claim: Claim(claim) }),
         lsn().prop_map(|number| Record::Delivered { number }),

@@ -19,6 +19,7 @@
 //! message that was on its way to it is for another member.
 
 mod parts;
+mod twice;
 
 use super::Shard;
 use super::claims::tell_held;
@@ -29,13 +30,11 @@ use crate::base::Renamed;
 use crate::claims::{Claimant, Coming, Leaving, Source, Way};
 use crate::keys::{Claim, Micros, SessionKey, ShardId};
 use crate::mail::{Mail, SessionMail, SessionPart};
-use crate::message::Delivery;
 use crate::name::Name;
 use crate::page::{PageIn, PageOut};
 use crate::parcel::{MovedSession, MovedSubscription};
 use crate::queue::Queue;
 use crate::record::run;
-use crate::routing::Subscriber;
 use crate::session::Absence;
 use crate::shard_set::ShardSet;
 use crate::sink::Sink;
@@ -43,8 +42,8 @@ use crate::timers::Timer;
 use parts::{Head, state};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
+use weir_wire::PacketId;
 use weir_wire::packet::RetainHandling;
-use weir_wire::{PacketId, QoS};
 
 /// What a letter takes of what waits, at most.
 const PART_MESSAGES: usize = 512;
@@ -227,30 +226,6 @@ impl Shard {
             leaving.switched.insert(shard);
             self.seal_if_all_is_there(way, sink);
         }
-    }
-
-    /// Takes out sessions that do not get what is routed while they move.
-    #[cold]
-    pub(super) fn leave_out_moving(
-        &mut self,
-        subscribers: &mut Vec<Subscriber>,
-        delivery: &mut Delivery<'_>,
-    ) {
-        let Self { claims, place, pool, bounds, .. } = self;
-        subscribers.retain(|subscriber| {
-            let key = subscriber.session;
-            if !claims.leaves_out(key, place.id) {
-                return true;
-            }
-            let Some(leaving) = claims.leaving_mut(key).filter(|it| it.keeps_all) else {
-                return false;
-            };
-            let is_queued = subscriber.qos.min(delivery.qos) > QoS::AtMostOnce;
-            if is_queued && !leaving.is_sealed {
-                leaving.note_twice(delivery.lent(pool), bounds.limits.queue_messages_max);
-            }
-            is_queued
-        });
     }
 
     /// Sessions that waited for something else than letters.

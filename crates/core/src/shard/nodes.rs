@@ -129,9 +129,9 @@ impl Shard {
         self.place.others().filter(|&shard| self.answers.receipts.is_listed(shard)).count()
     }
 
-    /// Whether this node has become a member, or is one again, and does not know all that the others
-    /// have. No session goes elsewhere until then: what a node that is not here yet has mailed, or
-    /// mails again, may be for it.
+    /// Whether this node has become a member, or is one again, and does not know all that the
+    /// others have. No session goes elsewhere until then: what a node that is not here yet has
+    /// mailed, or mails again, may be for it.
     pub fn set_joining(&mut self, is_joining: bool, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
         self.claims.is_joining = is_joining;

@@ -263,7 +263,7 @@ impl Shard {
         let Self { log, outbox, slices, .. } = self;
         if !std::mem::replace(&mut cycle.has_marks, true) {
             for mark in outbox.marks() {
-                log.append(&mark.record(), sink);
+                log.append(&Record::of_mark(mark), sink);
             }
         }
         while let Some((number, open)) = outbox.next_open(cycle.mailed) {

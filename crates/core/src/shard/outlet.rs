@@ -226,7 +226,8 @@ impl Outlet<'_> {
         }
     }
 
-    /// Whoever gets a session that leaves bounds its queue; here it may be twice as long until then.
+    /// Whoever gets a session that leaves bounds its queue; here it may be twice as long until
+    /// then.
     pub(super) fn is_over(&self, key: SessionKey) -> bool {
         let session = &self.clients[key];
         self.bounds.is_over(session)

@@ -12,6 +12,7 @@ use crate::letter::NO_ROOM_THERE;
 use crate::mail::Mail;
 use crate::message::Message;
 use crate::outbox::{Handling, Mark};
+use crate::record::Record;
 use crate::sink::Sink;
 use crate::unreceived::Sent;
 use std::ops::Range;
@@ -135,7 +136,7 @@ impl Shard {
     pub fn restored_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
         self.outbox.mark_letter(mark);
         if self.log.is_on() {
-            self.log.append(&mark.record(), sink);
+            self.log.append(&Record::of_mark(mark), sink);
         }
     }
 

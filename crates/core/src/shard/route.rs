@@ -4,9 +4,10 @@ use super::Shard;
 use super::outlet::Outlet;
 use super::publish::NotTaken;
 use crate::conditions::Holder;
-use crate::keys::{Micros, SessionKey};
-use crate::mail::GroupPick;
+use crate::keys::{Micros, SessionKey, ShardId};
+use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
+use crate::outbox::Handling;
 use crate::sink::{Notice, Sink};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -44,6 +45,40 @@ impl Shard {
         }
         self.mail_to_shards(true, delivery, sink);
         is_matched || !self.matched.shards.is_empty()
+    }
+
+    /// A letter with a message that another shard has routed: `picks` are the members of groups
+    /// that it has chosen here.
+    pub(super) fn on_publish_mail(
+        &mut self,
+        from: ShardId,
+        message: &Arc<Message>,
+        (mut to_subscribers, picks): (bool, SmallVec<[GroupPick; 1]>),
+        number: Option<u64>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.note_stamp(from, message);
+        self.begin_answer();
+        if self.unreceived.is_copied {
+            match self.handling(from, number) {
+                None => {}
+                // Subscribers have it; members of groups get it now.
+                Some(Handling::PutOff) => to_subscribers = false,
+                Some(how) => return self.answer_again(from, message, (how, number), now, sink),
+            }
+        }
+        self.claims.source = Some(from);
+        let routed = self.route_mail(message, to_subscribers, picks, number.is_some(), now, sink);
+        self.claims.source = None;
+        let Some(number) = number else { return };
+        let is_refused = routed.is_err();
+        if let Err(NotTaken { detail, .. }) = routed {
+            let topic = message.topic.as_str().into();
+            sink.mail(from, Mail::Refused { topic, number, detail });
+        }
+        self.note_handled(from, number, is_refused, sink);
+        self.answer_letter(from, number, now);
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.

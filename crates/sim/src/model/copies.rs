@@ -99,8 +99,8 @@ impl Model {
         }
     }
 
-    /// Whether a session is on a node that is there. One that was to go to the lost node is where it
-    /// was, unless the log has it.
+    /// Whether a session is on a node that is there. One that was to go to the lost node is where
+    /// it was, unless the log has it.
     fn stays_elsewhere(
         &mut self,
         number: SessionNo,
