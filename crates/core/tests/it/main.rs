@@ -31,6 +31,7 @@ mod fuzzed_letter;
 mod fuzzed_record;
 mod groups;
 mod letters;
+mod minority;
 mod moves;
 mod net;
 mod nodes;
