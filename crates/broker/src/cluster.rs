@@ -42,6 +42,10 @@ pub struct ClusterConfig {
     /// this one too: 1, or 2, which needs a store. With 2, another node serves them if this one is
     /// lost.
     pub replicas: u8,
+    /// What this node does while etcd does not answer and the others may take it for lost: with
+    /// `stop`, the default, it ends its connections and lets nobody in; with `serve` it serves
+    /// clients whose sessions end with their connections, by itself, and says so in CONNACK.
+    pub minority: Minority,
     /// What this node is to stand in for.
     #[serde(skip)]
     pub(crate) stand_in: Option<StandInOf>,
@@ -63,6 +67,17 @@ pub struct ClusterConfig {
     /// A file with that user's password. A line's end behind it does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd_password_file: Option<PathBuf>,
+}
+
+/// What a node does that is cut off from its cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Minority {
+    /// It serves nobody.
+    #[default]
+    Stop,
+    /// It serves clients without a kept session by itself.
+    Serve,
 }
 
 /// What a stand-in is told, of which no file says anything: a node within this process that has the
@@ -96,6 +111,7 @@ impl Default for ClusterConfig {
             listen: "127.0.0.1:7883".into(),
             advertise: None,
             replicas: 1,
+            minority: Minority::Stop,
             stand_in: None,
             tls: None,
             handover_s: 10,
@@ -137,6 +153,11 @@ impl ClusterConfig {
             times: Times::default(),
             is_stand_in: self.stand_in.is_some(),
         }
+    }
+
+    /// Whether this node serves its own clients while it is cut off.
+    pub(crate) fn serves_minority(&self) -> bool {
+        !self.is_off() && self.minority == Minority::Serve
     }
 
     /// Whether another node has a copy of the log of this one.

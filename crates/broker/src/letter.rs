@@ -59,6 +59,10 @@ pub(crate) enum NodeNews {
     Joining(bool),
     /// This node is a member again, as another one, and numbers from here on.
     Again(u64),
+    /// This node is cut off from its cluster, and serves its own clients.
+    CutOff,
+    /// It is not, and is to be a member again: what comes next is of other nodes.
+    Returning,
     /// Another node serves what this one had of sessions: they are void here.
     Void,
     /// This node serves the sessions of a lost one, which these shards have for the moment: they

@@ -14,6 +14,7 @@ mod delivery;
 mod gate;
 mod lease;
 mod member;
+mod minority;
 mod names;
 mod offering;
 mod opening;
@@ -63,6 +64,8 @@ pub(crate) struct PostSetup {
     pub(crate) incarnation: u64,
     /// The shards of this node.
     pub(crate) shards: Range<u16>,
+    /// While it is cut off from its cluster, it serves its own clients.
+    pub(crate) serves_minority: bool,
     /// Bytes of the longest letter, and more.
     pub(crate) frame_bytes_max: u32,
     /// Between this process' clock and that of the world.
@@ -91,6 +94,8 @@ pub(crate) struct Post {
     is_joining: bool,
     /// How many links there were.
     links: u64,
+    /// Its shards serve its own clients meanwhile.
+    is_apart: bool,
     /// Letters of shards may be there still.
     has_letters: bool,
     is_posted: bool,
@@ -121,6 +126,7 @@ impl Post {
             is_fenced: false,
             is_joining: false,
             links: 0,
+            is_apart: false,
             has_letters: false,
             is_posted: true,
         }
@@ -192,6 +198,11 @@ impl Post {
         let Some(incarnation) = seat.map(|seat| seat.incarnation.0) else {
             return self.fence(carrier);
         };
+        if incarnation == self.setup.incarnation && self.copies.is_released() {
+            // Nobody may open the copy that is named still: it lacks what is acknowledged here.
+            return;
+        }
+        self.come_back();
         let is_other = std::mem::replace(&mut self.setup.incarnation, incarnation) != incarnation;
         self.look_at_own_sessions();
         let members: Vec<Member> = self.membership.others().map(Member::of).collect();
@@ -210,6 +221,10 @@ impl Post {
     fn let_in(&mut self) {
         let others: usize = self.peers.values().map(|peer| peer.member.shards.len()).sum();
         if self.lists.iter().any(|&lists| lists != others) || !self.may_acknowledge() {
+            return;
+        }
+        if self.is_apart {
+            // Its shards have not heard of the others.
             return;
         }
         self.gate.open();
@@ -231,13 +246,14 @@ impl Post {
     fn fence(&mut self, carrier: &mut impl Carrier) {
         self.say_joining(true);
         if !std::mem::replace(&mut self.is_fenced, true) {
-            tracing::error!("this node has lost the cluster: it ends its connections");
+            self.tell_lost();
             self.lease.set(None);
             self.board.count_fence();
             self.gate.wake();
         }
         let all: Vec<Slot> = self.peers.keys().copied().collect();
         all.into_iter().for_each(|slot| self.lose(slot, carrier));
+        self.go_apart();
     }
 
     /// A node is a member.

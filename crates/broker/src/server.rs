@@ -370,6 +370,7 @@ impl Server {
             own: ShardId(own),
             node,
             is_fenced: false,
+            serves_minority: config.cluster.serves_minority(),
             lease: self.post.as_ref().map(|post| Arc::clone(&post.lease)),
             admission: Arc::clone(&self.admission),
             memory: Memory::new(Arc::clone(&mesh.ceiling)),

@@ -89,6 +89,8 @@ pub(crate) struct Guard {
     pub(crate) node: Node,
     /// The node has lost its cluster: nobody is let in.
     pub(crate) is_fenced: bool,
+    /// Those whose sessions end with their connections are, and are served.
+    pub(crate) serves_minority: bool,
     /// Until when the node may act, where there are others.
     pub(crate) lease: Option<Arc<Lease>>,
     pub(crate) admission: Arc<Mutex<AdmissionControl>>,

@@ -14,6 +14,10 @@ pub struct Cluster {
     pub letters: u16,
     /// Whether this node may not act, so that it has ended its connections and lets nobody in.
     pub fenced: bool,
+    /// Whether it serves clients without a kept session by itself meanwhile, as `cluster.minority`
+    /// has it.
+    #[serde(default)]
+    pub minority: bool,
     /// Milliseconds until this node may not act, unless its lease is renewed before.
     pub lease_ms: u64,
     /// How often this node was fenced.

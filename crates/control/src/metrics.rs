@@ -258,12 +258,15 @@ mod tests {
             node("b", NodeState::Up, Some(link)),
             node("c", NodeState::Away, None),
         ];
-        let cluster = Cluster { nodes, lease_ms: 4_500, unaddressed: 11, ..Cluster::default() };
+        let (fenced, minority) = (true, true);
+        let cluster =
+            Cluster { nodes, lease_ms: 4_500, fenced, minority, unaddressed: 11, ..<_>::default() };
         let measured = Measured { cluster: Some(cluster), ..of_shards() };
         let text = text(&measured, Format::Prometheus);
         for part in [
             "# TYPE weir_cluster_members gauge\nweir_cluster_members 2\n",
-            "weir_cluster_fenced 0\n",
+            "weir_cluster_fenced 1\n",
+            "weir_cluster_minority 1\n",
             "weir_cluster_lease_seconds 4.500000\n",
             "# TYPE weir_cluster_fences_total counter\nweir_cluster_fences_total 0\n",
             "weir_cluster_unaddressed_letters_total 11\n",

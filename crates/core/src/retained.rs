@@ -162,6 +162,11 @@ impl Retained {
         self.store.set(message, bounds).map(|()| true)
     }
 
+    /// The message of a topic in this shard's own store.
+    pub(crate) fn of(&self, topic: &str) -> Option<&Arc<Message>> {
+        self.store.of(topic)
+    }
+
     /// The first message behind the topic `after`, of this shard's own store.
     pub(crate) fn next(&self, after: Option<&str>) -> Option<&Arc<Message>> {
         self.store.next(after)

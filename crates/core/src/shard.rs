@@ -25,6 +25,7 @@ mod held;
 mod held_picks;
 mod lifetime;
 mod logged;
+mod minority;
 mod moves;
 mod nodes;
 mod outbox;
@@ -84,6 +85,7 @@ use connection::{Connection, Phase, Refusal};
 use connections::Connections;
 use due::{Due, Overflowed};
 use freeze::Freeze;
+use minority::Minority;
 use parked::is_checked_in_slices;
 use slices::{PACKET_STEPS, Slices};
 use std::collections::BTreeMap;
@@ -124,6 +126,7 @@ pub struct Shard {
     freeze: Option<Box<Freeze>>,
     /// Clients are to go elsewhere.
     drain: Option<Arc<Drain>>,
+    minority: Minority,
     encoder: Encoder,
     pool: MessagePool,
     stats: Stats,
@@ -168,6 +171,7 @@ impl Shard {
             due: Due::default(),
             freeze: None,
             drain: None,
+            minority: Minority::default(),
             encoder: Encoder::default(),
             pool: MessagePool::default(),
             stats: Stats::default(),

@@ -38,6 +38,7 @@ struct Order {
 pub(crate) struct ClusterWatch {
     seen: Arc<Mutex<Cluster>>,
     lease: Arc<Lease>,
+    serves_minority: bool,
     orders: SyncSender<Order>,
     waker: Waker,
 }
@@ -84,7 +85,8 @@ pub(crate) fn board(
         unaddressed: 0,
         due: Micros(0),
     };
-    (ClusterWatch { seen, lease, orders, waker }, board)
+    let serves_minority = config.serves_minority();
+    (ClusterWatch { seen, lease, serves_minority, orders, waker }, board)
 }
 
 impl ClusterWatch {
@@ -92,7 +94,8 @@ impl ClusterWatch {
     pub(crate) fn cluster(&self) -> Cluster {
         let cluster = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let lease_ms = self.lease.left_us(now_us()) / 1_000;
-        Cluster { lease_ms, fenced: self.is_fenced(), ..cluster }
+        let fenced = self.is_fenced();
+        Cluster { lease_ms, fenced, minority: fenced && self.serves_minority, ..cluster }
     }
 
     /// Whether this node may not act.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_carrier::Carrier;
-use weir_cluster::{CopyState, Incarnation, Node, Place, Slot};
+use weir_cluster::{CopyState, Incarnation, Node, Place, Revision, Slot};
 use weir_control::{KeptCopies, OwnCopy};
 use weir_core::Micros;
 use weir_reactor::now_us;
@@ -91,6 +91,20 @@ impl PostCopies {
             opened: opening.opened,
             failed: opening.failures,
         })
+    }
+
+    /// Whether the agreement may name a copy that nobody waits for.
+    pub(super) fn is_released(&self) -> bool {
+        self.copying.as_ref().is_some_and(|copying| copying.is_released)
+    }
+
+    /// Nobody waits for the copy of this node's log any more. Says whether there is to be one.
+    pub(super) fn release(&mut self, revision: Revision, now: Micros) -> bool {
+        let Some(copying) = self.copying.as_mut().filter(|copying| copying.is_on) else {
+            return false;
+        };
+        copying.release(revision, now);
+        true
     }
 
     /// The broker ends.

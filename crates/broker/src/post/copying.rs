@@ -57,6 +57,8 @@ pub(super) struct Copying {
     /// Whether there is to be a copy.
     pub(super) is_on: bool,
     stage: Stage,
+    /// Nobody waits for the copy, though the agreement may name it.
+    pub(super) is_released: bool,
     copies: u64,
     /// When the agreement may be asked next, while it is to say something else; 0 if not.
     ask_at: Micros,
@@ -87,7 +89,8 @@ enum Stage {
 impl Copying {
     pub(super) fn new(shards: usize, is_on: bool) -> Self {
         let (ask_at, begin_at) = (Micros(0), Micros(0));
-        Self { shards, is_on, stage: Stage::None, copies: 0, ask_at, begin_at, failures: 0 }
+        let (stage, is_released) = (Stage::None, false);
+        Self { shards, is_on, stage, is_released, copies: 0, ask_at, begin_at, failures: 0 }
     }
 
     /// Whether what this node acknowledges is its own to answer for: what the agreement has of it
@@ -128,8 +131,19 @@ impl Copying {
 
     /// This node is another member: what it had agreed on is void.
     pub(super) fn begin_anew(&mut self) {
-        self.stage = Stage::None;
+        (self.stage, self.is_released) = (Stage::None, false);
         self.ask_at = Micros(0);
+    }
+
+    /// Nobody waits for the copy any more, without anybody's having agreed: this node may not act.
+    /// If it may again by the same lease, the agreement has to name the copy no more before.
+    pub(super) fn release(&mut self, revision: Revision, now: Micros) {
+        let since = match self.stage {
+            Stage::None | Stage::Filling { .. } => return self.stage = Stage::None,
+            Stage::Named { .. } => revision,
+            Stage::Ending(since) => since,
+        };
+        (self.stage, self.is_released, self.ask_at) = (Stage::Ending(since), true, now);
     }
 
     /// How it stands, and where the copy is or goes; it is whole only while the agreement says so.
@@ -195,7 +209,7 @@ impl Copying {
                 self.ask(Some(seat), seen)
             }
             Stage::Ending(since) if seen.revision > *since && named.is_none() => {
-                self.stage = Stage::None;
+                (self.stage, self.is_released) = (Stage::None, false);
                 Some(Order::End)
             }
             Stage::Ending(_) => self.ask(None, seen),
@@ -337,6 +351,26 @@ mod tests {
         assert_eq!(world.next(), Some(Order::Name(None)));
         world.write(None);
         assert_eq!((world.next(), world.next()), (Some(Order::End), None));
+    }
+
+    #[test]
+    fn a_copy_that_was_released_counts_until_it_is_named_no_more() {
+        let mut world = World::new(&[2]);
+        world.write(None);
+        world.fill(2);
+        world.copying.release(Revision(world.revision), world.now);
+        world.keepers.clear();
+        assert!(world.copying.is_released);
+        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
+        assert!(world.copying.is_released);
+        world.write(None);
+        assert_eq!((world.next(), world.copying.is_released), (Some(Order::End), false));
+        // Of one that nobody had agreed on, nothing is left.
+        world.keepers = vec![keeper(2)];
+        assert!(matches!(world.next(), Some(Order::Begin(..))));
+        world.copying.release(Revision(world.revision), world.now);
+        assert!(!world.copying.is_released);
+        world.fill(2);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! had been started anew; the node that runs it takes all sessions over, and then it ends.
 
 use super::{ServeError, Server};
-use crate::cluster::{ClusterConfig, StandInOf};
+use crate::cluster::{ClusterConfig, Minority, StandInOf};
 use crate::config::Config;
 use crate::control::ControlConfig;
 use crate::copies::CopiesWay;
@@ -90,6 +90,7 @@ fn config_of(config: Config, root: &Path, name: &str, shards: u16, stand_in: Sta
         listen: any_port(&config.cluster.listen),
         advertise: Some(format!("{host}:0")),
         replicas: 1,
+        minority: Minority::Stop,
         handover_s: 0,
         stand_in: Some(stand_in),
         ..config.cluster.clone()

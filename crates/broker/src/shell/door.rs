@@ -39,7 +39,7 @@ impl Shell {
         let door = self.door(by).cloned();
         let front = door.as_ref().map_or(Front::Client, |door| door.front(peer.ip()));
         match front {
-            Front::Client if self.guard.is_fenced => {
+            Front::Client if self.guard.is_fenced && !self.guard.serves_minority => {
                 self.shard.opened_refused(conn, ReasonCode::ServerUnavailable, now);
             }
             Front::Client => match self.admission_of(token, by, peer, now) {

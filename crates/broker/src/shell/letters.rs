@@ -21,6 +21,10 @@ impl Shell {
             return;
         }
         io.read_clock();
+        if self.guard.lease.is_some() {
+            // What is read may follow of the lease's end, and is to find nobody who waits for it.
+            self.look_at_lease(io);
+        }
         let Self { shard, guard, mailbox, control, resumed, .. } = self;
         let mut bytes = 0;
         self.has_letters = mailbox.receive(|mailbox, from, letter| {
@@ -34,12 +38,22 @@ impl Shell {
 }
 
 impl Shell {
-    /// Ends all connections if the node may not act any more.
+    /// Ends all connections if the node may not act any more, but for those that it is to serve by
+    /// itself.
     pub(super) fn look_at_lease(&mut self, io: &mut Io) {
         let is_over = self.guard.lease.as_ref().is_some_and(|lease| lease.is_over(io.now_us()));
         let was_over = std::mem::replace(&mut self.guard.is_fenced, is_over);
-        if is_over && !was_over {
-            self.stop(io);
+        if is_over == was_over {
+            return;
+        }
+        let serves_minority = self.guard.serves_minority;
+        let (shard, mut output) = self.parts(io);
+        let now = output.now();
+        match (is_over, serves_minority) {
+            (true, false) => shard.stop(now, &mut output),
+            (true, true) => shard.enter_minority(now, &mut output),
+            (false, true) => shard.end_minority(now, &mut output),
+            (false, false) => {}
         }
     }
 }
@@ -122,6 +136,8 @@ impl Output<'_> {
             }
             NodeNews::Joining(is_joining) => shard.set_joining(is_joining, now, self),
             NodeNews::Again(number) => shard.go_on_from(number),
+            NodeNews::CutOff => shard.enter_minority(now, self),
+            NodeNews::Returning => shard.leave_minority(now, self),
             NodeNews::Void => shard.void_sessions(now, self),
             NodeNews::Adopt(node) => shard.adopt_from(node),
             NodeNews::Offer(node) => shard.offer_sessions(node, now, self),

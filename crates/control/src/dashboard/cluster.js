@@ -25,12 +25,12 @@ export async function showState(isCurrent) {
   const { cluster } = await ask("cluster");
   if (!isCurrent()) return;
   if (!cluster) return say("This broker is no node of a cluster.");
-  const { name, node, nodes, fenced, lease_ms, fences, nodes_lost, copy, kept } = cluster;
+  const { name, node, nodes, fenced, minority, lease_ms, fences, nodes_lost, copy, kept } = cluster;
   const words = `cluster ${name}, seen by node ${node}`;
   if (id("cluster-name").textContent !== words) id("cluster-name").textContent = words;
   fill(id("cluster-facts"), [
     tile("members", count(nodes.filter((of) => !["away", "stand_in"].includes(of.state)).length), `of ${nodes.length} places`),
-    tile("may act for", fenced ? "fenced" : (lease_ms / 1000).toFixed(1) + " s", fenced ? "lets nobody in" : "", fenced ? "bad" : lease_ms < LEASE_DOUBT_MS ? "doubt" : "good"),
+    tile("may act for", minority ? "minority" : fenced ? "fenced" : (lease_ms / 1000).toFixed(1) + " s", minority ? "serves clients without a kept session by itself" : fenced ? "lets nobody in" : "", fenced ? "bad" : lease_ms < LEASE_DOUBT_MS ? "doubt" : "good"),
     tile("fenced", count(fences), "times", fences ? "doubt" : ""),
     tile("nodes lost", count(nodes_lost), "since the start"),
     ...copied(copy),

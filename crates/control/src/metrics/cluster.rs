@@ -21,6 +21,12 @@ const FENCED: Family = family(
     "Whether this node may not act, so that it lets nobody in.",
     &[],
 );
+const MINORITY: Family = family(
+    "weir_cluster_minority",
+    Kind::Gauge,
+    "Whether this node may not act, and serves clients without a kept session by itself.",
+    &[],
+);
 const LEASE: Family = family_of_us(
     "weir_cluster_lease_seconds",
     Kind::Gauge,
@@ -151,6 +157,7 @@ pub(super) const FAMILIES: &[&Family] = &[
     &MEMBERS,
     &NODE_UP,
     &FENCED,
+    &MINORITY,
     &LEASE,
     &FENCES,
     &LOST,
@@ -197,6 +204,7 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
     let mut all = vec![
         Metric::of(&MEMBERS, cluster.members() as u64),
         Metric::of(&FENCED, cluster.fenced.into()),
+        Metric::of(&MINORITY, cluster.minority.into()),
         Metric::of(&LEASE, cluster.lease_ms.saturating_mul(1_000)),
         Metric::of(&FENCES, cluster.fences),
         Metric::of(&LOST, cluster.nodes_lost),

@@ -171,6 +171,10 @@ impl Store {
         self.messages.contains_key(topic)
     }
 
+    pub(super) fn of(&self, topic: &str) -> Option<&Arc<Message>> {
+        self.messages.get(topic)
+    }
+
     /// The first message behind the topic `after`.
     pub(super) fn next(&self, after: Option<&str>) -> Option<&Arc<Message>> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);

@@ -3,6 +3,7 @@
 use super::Shard;
 use super::asked::{Asked, Proof};
 use super::connection::Refusal;
+use super::minority::USER_PROPERTY;
 use crate::keys::ConnKey;
 use crate::sink::{Notice, Sink};
 use weir_wire::packet::{ConnAck, Connect};
@@ -32,10 +33,22 @@ impl Shard {
                 }
             }
         }
-        let mut bytes = Vec::new();
-        let properties = properties.as_properties();
-        ConnAck { session_present, reason: ReasonCode::Success, properties }
-            .encode(connect.version, &mut bytes);
+        let encoded = |properties: &PropertiesBuf| {
+            let (mut bytes, properties) = (Vec::new(), properties.as_properties());
+            ConnAck { session_present, reason: ReasonCode::Success, properties }
+                .encode(connect.version, &mut bytes);
+            bytes
+        };
+        let bytes = encoded(&properties);
+        if self.is_cut_off() && connect.version.is_v5() {
+            let (name, value) = USER_PROPERTY;
+            properties.push(Property::UserProperty(name, value));
+            let with_it = encoded(&properties);
+            // [MQTT-3.2.2-20]
+            if with_it.len() <= asked.packet_bytes_max as usize {
+                return with_it;
+            }
+        }
         bytes
     }
 

@@ -94,6 +94,9 @@ impl Shard {
             connect.client_id.is_empty().then(|| clients.assign_id(|id| place.is_owner(id)));
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
         let found = self.clients.find(client_id);
+        if let Err(refusal) = self.check_found(found) {
+            return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
+        }
         // A session that does not outlive its connection ends in the takeover.
         let session_present = !connect.clean_start
             && found.is_some_and(|key| self.clients[key].outlives_connection());
@@ -153,6 +156,7 @@ impl Shard {
             return Err(Refusal::new(*reason, "a bound on connections is reached"));
         }
         self.check_drain()?;
+        self.check_minority(asked)?;
         self.check_client_id(connect, is_own)?;
         if let Some(will) = &connect.will {
             self.check_message(will.topic, will.qos, will.retain)?;

@@ -243,7 +243,7 @@ impl Shard {
             }
             self.slices.add(RETAINED_STEPS);
             list.topic = Some(message.topic.as_str().into());
-            if is_brokers_own(&message.topic) {
+            if is_brokers_own(&message.topic) || self.minority.is_apart(&message.topic) {
                 continue;
             }
             // Whoever subscribes there has not seen it as it was published.
@@ -288,7 +288,7 @@ impl Shard {
         is_awaited: bool,
         sink: &mut impl Sink,
     ) {
-        if is_brokers_own(&message.topic) {
+        if is_brokers_own(&message.topic) || self.note_apart(&message.topic) {
             return;
         }
         let is_cleared = message.payload.is_empty();

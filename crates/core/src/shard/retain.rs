@@ -86,7 +86,8 @@ impl Shard {
     ) -> Result<(), NotRetained> {
         let is_told = self.log.is_on() || self.retained.is_clustered();
         let kept = is_told.then(|| Arc::clone(&message));
-        let result = self.retained.keep(message, &self.bounds);
+        let room = self.check_apart(&message.topic);
+        let result = room.and_then(|()| self.retained.keep(message, &self.bounds));
         self.stats.retained_refused += u64::from(result.is_err());
         if let Some(message) = kept {
             match result {

@@ -32,6 +32,7 @@ mod fuzzed_record;
 mod groups;
 mod held;
 mod letters;
+mod minority;
 mod moves;
 mod net;
 mod nodes;

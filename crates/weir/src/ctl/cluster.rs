@@ -54,11 +54,12 @@ const ADDRESS_COLUMNS: usize = 19;
 
 /// How this node stands, and a line for each that has a place.
 fn table(cluster: &Cluster) -> String {
-    let Cluster { name, node, fenced, lease_ms, fences, nodes_lost, nodes, .. } = cluster;
+    let Cluster { name, node, lease_ms, fences, nodes_lost, nodes, .. } = cluster;
     let members = cluster.members();
-    let lease = match fenced {
-        true => "FENCED, lets nobody in".to_owned(),
-        false => format!("lease {}.{} s", lease_ms / 1_000, lease_ms % 1_000 / 100),
+    let lease = match (cluster.minority, cluster.fenced) {
+        (true, _) => "MINORITY, serves clients without a kept session by itself".to_owned(),
+        (false, true) => "FENCED, lets nobody in".to_owned(),
+        (false, false) => format!("lease {}.{} s", lease_ms / 1_000, lease_ms % 1_000 / 100),
     };
     let mut text = format!(
         "cluster {}, {members} members; this is {}: {lease}\n\
@@ -222,6 +223,8 @@ mod tests {
         assert!(!line.contains('\u{1b}'), "{line}");
         cluster["fenced"] = true.into();
         assert!(text(&cluster).contains("FENCED, lets nobody in"));
+        cluster["minority"] = true.into();
+        assert!(text(&cluster).contains("this is a: MINORITY, serves clients without a kept "));
     }
     #[test]
     fn who_has_whose_copy_is_shown_where_there_are_copies() {

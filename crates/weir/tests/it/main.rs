@@ -24,6 +24,7 @@ mod broker_options;
 mod clients;
 mod cluster;
 mod cluster_copied;
+mod cluster_minority;
 mod cluster_shown;
 mod cluster_stopped;
 mod conformance;
