@@ -178,7 +178,7 @@ pub(super) struct Filled {
     /// Program and arguments.
     pub(super) command: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
-    /// What is run for a node once all answer.
+    /// What is run for a node once all listen.
     pub(super) join: Vec<String>,
     /// `setting: reason`, one for each.
     pub(super) changes: Vec<String>,

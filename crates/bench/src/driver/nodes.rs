@@ -1,6 +1,7 @@
 //! Several nodes of a broker that are one cluster: what its file says of how they are started, and
 //! what it promises for the loss of one.
 
+use super::Profile;
 use crate::result::Promise;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -28,14 +29,41 @@ pub(super) struct Nodes {
     /// What is started before the nodes and stopped after them.
     #[serde(default)]
     pub(super) service: Vec<Service>,
-    /// Run for each node but the first, once all answer.
+    /// Run for each node but the first, once all listen, and before any is connected to as a client
+    /// would: a node that has seen clients may not join.
     #[serde(default)]
     pub(super) join: Vec<String>,
     /// Version of the real broker that nodes were last started with; absent where they never were.
     pub(super) run_with: Option<String>,
     /// What the broker promises where a node is lost.
     #[serde(default)]
-    pub(super) promise: Vec<Promise>,
+    promise: Vec<Pledge>,
+}
+
+/// A promise of some profiles.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pledge {
+    /// In which profiles; none is all.
+    #[serde(default)]
+    profiles: Vec<Profile>,
+    /// As in [`Promise`].
+    session: String,
+    survives: bool,
+    says: String,
+}
+
+impl Nodes {
+    /// What the broker promises in a profile where a node is lost.
+    pub(super) fn promises(&self, profile: Profile) -> Vec<Promise> {
+        let holds = |of: &&Pledge| of.profiles.is_empty() || of.profiles.contains(&profile);
+        let promise = |of: &Pledge| Promise {
+            session: of.session.clone(),
+            survives: of.survives,
+            says: of.says.clone(),
+        };
+        self.promise.iter().filter(holds).map(promise).collect()
+    }
 }
 
 /// A program that nodes need beside them.

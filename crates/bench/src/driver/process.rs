@@ -11,7 +11,7 @@ use again::Again;
 use rustix::process::Pid;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -23,6 +23,9 @@ const SILENCE_TRIES: u32 = 50;
 /// How much longer one is waited for that says by its CONNACK that it is not ready: it reads what
 /// it has on a disk, which may be slow.
 const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
+
+/// How long one attempt to connect to a node that has to join others may take.
+const LISTENS_MAX: Duration = Duration::from_secs(1);
 
 /// How long a broker that refuses a subscription is taken for one that is not ready.
 const REFUSES_MAX: Duration = Duration::from_secs(5);
@@ -166,6 +169,28 @@ impl Running {
         }
     }
 
+    /// Waits until something listens at its address, and says nothing there: a node that has to
+    /// join others may have to do so before it has ever seen a client.
+    pub(super) fn listen(&mut self) -> Result<(), DriverError> {
+        let Some(again) = &self.again else { return Ok(()) };
+        let (deadline, log) = (Instant::now() + again.ready_max, again.log.clone());
+        while let Err(error) = TcpStream::connect_timeout(&self.target, LISTENS_MAX) {
+            let exit = self.exited(Duration::ZERO);
+            if exit.is_some() || Instant::now() >= deadline {
+                let why = exit.unwrap_or_else(|| error.to_string());
+                return Err(self.not_ready(self.target, &why, &log));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    fn not_ready(&self, target: SocketAddr, why: &str, log: &Path) -> DriverError {
+        let why = why.to_owned() + &last_lines(log);
+        let (broker, address) = (self.broker.name.clone(), target.to_string());
+        DriverError::NotReady { broker, address, why }
+    }
+
     fn wait_until_ready(
         &mut self,
         target: SocketAddr,
@@ -195,9 +220,7 @@ impl Running {
             };
             let exit = self.exited(Duration::ZERO);
             if exit.is_some() || Instant::now() >= deadline {
-                let why = exit.unwrap_or(why) + &last_lines(log);
-                let (broker, address) = (self.broker.name.clone(), target.to_string());
-                return Err(DriverError::NotReady { broker, address, why });
+                return Err(self.not_ready(target, &exit.unwrap_or(why), log));
             }
             std::thread::sleep(LOOK_EVERY);
         }

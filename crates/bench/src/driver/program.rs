@@ -343,15 +343,20 @@ impl Driver for Program {
             joins.push(join);
         }
         let advise = |error| self.advised(error);
-        nodes.iter_mut().try_for_each(Running::answer).map_err(advise)?;
-        for join in joins.iter().skip(1).filter(|join| !join.is_empty()) {
-            tracing::debug!("{}: {}", join.join(" "), find::ask(join));
+        if joins.iter().any(|join| !join.is_empty()) {
+            nodes.iter_mut().try_for_each(Running::listen).map_err(advise)?;
         }
+        for join in joins.iter().skip(1).filter(|join| !join.is_empty()) {
+            // Not as an argument of what is logged: it would be run only where that is.
+            let answer = find::ask(join);
+            tracing::debug!("{}: {answer}", join.join(" "));
+        }
+        nodes.iter_mut().try_for_each(Running::answer).map_err(advise)?;
         let mut running = Running::together(nodes, services)
             .ok_or_else(|| system(std::io::ErrorKind::InvalidInput.into()))?;
         running.pass_on(self.file.ready_max()).map_err(advise)?;
         running.promises =
-            self.file.nodes.as_ref().map(|of| of.promise.clone()).unwrap_or_default();
+            self.file.nodes.as_ref().map(|of| of.promises(profile)).unwrap_or_default();
         Ok(running)
     }
 }
@@ -367,7 +372,7 @@ struct Start<'a> {
 
 impl Program {
     /// Starts a node, and before the first one what nodes need. Says what is to be run once all
-    /// nodes answer.
+    /// nodes listen.
     fn launch(
         &self,
         start: &Start<'_>,

@@ -173,6 +173,38 @@ fn each_node_is_told_of_its_own_ports_of_all_others_and_of_what_they_share() {
 }
 
 #[test]
+fn a_broker_promises_what_its_profile_can_keep() {
+    let resumed = |profile| {
+        let nodes = catalog::entry("weir").unwrap().file.nodes.as_ref().unwrap();
+        let of_session = |session: &str| {
+            let all = nodes.promises(profile).into_iter();
+            let of: Vec<bool> =
+                all.filter(|of| of.session == session).map(|of| of.survives).collect();
+            of
+        };
+        (of_session("connected"), of_session("resumed"))
+    };
+    assert_eq!(resumed(Profile::Default), (vec![true], vec![false]));
+    assert_eq!(resumed(Profile::Durable), (vec![true], vec![true]));
+}
+
+#[test]
+fn what_is_promised_is_of_a_session_that_results_know_and_said_once() {
+    let known = ["connected", "resumed", "clean", "new", "away", "shared"];
+    for entry in catalog::CATALOG.iter() {
+        let Some(nodes) = &entry.file.nodes else { continue };
+        for &profile in &entry.file.profiles {
+            let promises = nodes.promises(profile);
+            let mut sessions: Vec<&str> = promises.iter().map(|of| &*of.session).collect();
+            assert!(sessions.iter().all(|of| known.contains(of)), "{}", entry.folder.name);
+            sessions.sort_unstable();
+            sessions.dedup();
+            assert_eq!(sessions.len(), promises.len(), "{} {profile}", entry.folder.name);
+        }
+    }
+}
+
+#[test]
 fn a_broker_has_as_many_nodes_as_its_driver_can_start() {
     let nodes = |name: &str, asked| parse(name).unwrap().nodes(asked);
     assert_eq!((nodes("weir", 3), nodes("mosquitto", 1)), (Ok(3), Ok(1)));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use weir_bench::driver::{Driver, Profile, names, parse_with};
+use weir_bench::driver::{Demand, Driver, Profile, names, parse_with};
 use weir_bench::host::round_trip_us;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -225,6 +225,33 @@ fn a_command_of_the_users_is_told_where_to_listen() {
     write_program(&program, &format!("#!/bin/sh\nexec {WEIR} broker --listen $ADDRESS\n"));
     let driver = parse_with(&format!("mine={}", program.display()), Path::new(WEIR)).unwrap();
     driver.start(Profile::Default, run.path(), None).unwrap().stop();
+}
+
+/// Takes one connection after the other until something is said there, and keeps who came first.
+const LISTENER: &str = r#"#!/usr/bin/env python3
+import os, re, socket
+data = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+port = re.search(r"tcp.default = .*:(\d+)", open(data + "/etc/vernemq.conf").read())[1]
+listener = socket.create_server(("127.0.0.1", int(port)))
+while not listener.accept()[0].recv(1):
+    pass
+open(data + "/../came", "a").write("client\n")
+"#;
+
+/// VerneMQ refuses a node that has ever had a client.
+#[test]
+fn a_node_joins_the_others_before_anything_is_said_to_it() {
+    let (root, run) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let driver = driver(&played("vernemq"), root.path());
+    write_program(&root.path().join("bin/vernemq"), LISTENER);
+    let join = "#!/bin/sh\necho \"$*\" >>\"$(dirname \"$0\")/../../came\"; echo Done\n";
+    write_program(&root.path().join("bin/vmq-admin"), join);
+    let mut demand = Demand::default();
+    demand.nodes = 2;
+    driver.start_for(&demand, Profile::Default, run.path(), None).unwrap_err();
+    let came = |node| std::fs::read_to_string(run.path().join(node).join("came")).unwrap();
+    assert_eq!(came("node-1"), "client\n");
+    assert!(came("node-2").starts_with("cluster join discovery-node=weir"), "{}", came("node-2"));
 }
 
 #[test]
