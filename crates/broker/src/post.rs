@@ -136,6 +136,13 @@ impl Post {
         self.copies = copies;
     }
 
+    /// Keeps the node's place while its shards do not run yet.
+    pub(crate) fn renew(&mut self) {
+        let events = self.membership.hear();
+        self.membership.hear_later(events);
+        self.lease.set(self.membership.acts_until());
+    }
+
     /// Carries letters until it is to stop; then gives the node's place back, so that the others go
     /// on at once.
     pub(crate) fn run(mut self, carrier: &mut impl Carrier, stop: &AtomicBool) -> io::Result<()> {

@@ -3,6 +3,7 @@
 mod cluster;
 mod disks;
 mod ready;
+mod renewing;
 mod stand_in;
 mod watchdog;
 

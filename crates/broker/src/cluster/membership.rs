@@ -147,6 +147,11 @@ impl Membership {
         self.hear_all(&mut Vec::new())
     }
 
+    /// They come once more, before the next.
+    pub(crate) fn hear_later(&mut self, events: Vec<Event>) {
+        self.unheard = events;
+    }
+
     fn hear_all(&mut self, others: &mut Vec<(Ticket, Said)>) -> Vec<Event> {
         let mut all = std::mem::take(&mut self.unheard);
         while let Some((ticket, said)) = self.etcd.said() {

@@ -1,5 +1,6 @@
 //! What a server does to be a node of a cluster: it takes a place, and runs the post.
 
+use super::renewing::Renewing;
 use super::stand_in::OfThisNode;
 use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
@@ -20,7 +21,8 @@ use weir_reactor::{Mailbox, Waker, mailboxes, now_us};
 
 /// The post, and what its carrier is made of on its thread.
 pub(crate) struct PostToBe {
-    post: Post,
+    post: Renewing,
+    copies: Option<PostCopies>,
     settings: tcp::Settings,
     waker: Waker,
     /// What the control thread looks at.
@@ -34,7 +36,7 @@ impl PostToBe {
         let stand_ins = OfThisNode::new(config, copies, self.waker.clone());
         let others = stand_ins.map(|it| (Box::new(it) as Box<dyn StandIns>, kept));
         let shards = config.shard_count().into();
-        self.post.set_copies(PostCopies::new(config.cluster.is_copied(), others, shards));
+        self.copies = Some(PostCopies::new(config.cluster.is_copied(), others, shards));
     }
 }
 
@@ -109,7 +111,8 @@ impl PostOffice {
             None => PostCopies::new(false, None, shards),
         };
         let post = Post::new(setup, own, membership, (gate, lease, board), names, copies);
-        Ok((mailboxes, PostToBe { post, settings, waker, watch }))
+        let (post, copies) = (Renewing::begin(post)?, None);
+        Ok((mailboxes, PostToBe { post, copies, settings, waker, watch }))
     }
 }
 
@@ -132,9 +135,12 @@ impl Running {
 
 /// Starts the thread. The broker stops if it ends: clients would wait for other nodes for ever.
 pub(super) fn start(
-    PostToBe { post, settings, waker, .. }: PostToBe,
+    PostToBe { post, copies, settings, waker, .. }: PostToBe,
     stopper: &Stopper,
 ) -> std::io::Result<Running> {
+    let ended = || std::io::Error::other("the thread that renews the lease has ended");
+    let mut post = post.end().ok_or_else(ended)?;
+    copies.into_iter().for_each(|copies| post.set_copies(copies));
     let (stop, stopper) = (Arc::new(AtomicBool::new(false)), stopper.clone());
     let (asked, wakes) = (Arc::clone(&stop), waker.clone());
     let run = move || {
