@@ -262,7 +262,7 @@ impl Claims {
 
     /// When a session that leaves would have been over.
     pub(crate) fn leaving_until(&self, key: SessionKey) -> Option<Micros> {
-        self.leaving.get(&self.way(key)?)?.expires_at
+        self.leaving_of(key)?.expires_at
     }
 
     /// Whether it comes, and is not whole here yet, or not in the log.
@@ -273,14 +273,16 @@ impl Claims {
     /// Whether it leaves, and what comes is not sent after it any more.
     #[cold]
     pub(crate) fn is_sealed(&self, key: SessionKey) -> bool {
-        let leaving = self.way(key).and_then(|way| self.leaving.get(&way));
-        leaving.is_some_and(|leaving| leaving.is_sealed)
+        self.leaving_of(key).is_some_and(|leaving| leaving.is_sealed)
     }
 
     /// The shared subscriptions that a session had which leaves, and has no more.
     pub(crate) fn groups_of(&self, key: SessionKey) -> &[MovedSubscription] {
-        let leaving = self.way(key).and_then(|way| self.leaving.get(&way));
-        leaving.map_or(&[], |leaving| &leaving.groups)
+        self.leaving_of(key).map_or(&[], |leaving| &leaving.groups)
+    }
+
+    fn leaving_of(&self, key: SessionKey) -> Option<&Leaving> {
+        self.leaving.get(&self.way(key)?)
     }
 
     /// What is known of a session that leaves.

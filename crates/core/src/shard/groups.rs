@@ -7,7 +7,7 @@
 
 use super::Shard;
 use super::room::Room;
-use crate::keys::{Micros, SessionKey, ShardId};
+use crate::keys::{Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::MailTarget;
@@ -169,20 +169,33 @@ impl Shard {
     pub(super) fn choose_for_lost(&mut self, lost: ShardId, now: Micros, sink: &mut impl Sink) {
         for Sent { number, message, picks, .. } in self.unreceived.take(lost) {
             let ticket = self.answers.receipts.waiting_for(lost, number);
-            self.begin_answer();
-            let mut delivery = Delivery::from_message(&message, None);
-            delivery.is_awaited = ticket.is_some();
-            self.filters.conditions.next_message();
-            self.encoder.begin();
-            for pick in picks {
-                self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
-                self.deliver_to_chosen(&mut delivery, now, sink);
-            }
-            if !self.picks.there.is_empty() {
-                self.mail_to_shards(false, &mut delivery, sink);
-            }
-            ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
+            self.choose_for(&message, picks, ticket, now, sink);
         }
+    }
+
+    /// Chooses members again for a message that was chosen some for before. Who waits for it waits
+    /// for these.
+    pub(super) fn choose_for(
+        &mut self,
+        message: &Arc<Message>,
+        picks: impl IntoIterator<Item = GroupPick>,
+        ticket: Option<Ticket>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.begin_answer();
+        let mut delivery = Delivery::from_message(message, None);
+        delivery.is_awaited = ticket.is_some();
+        self.filters.conditions.next_message();
+        self.encoder.begin();
+        for pick in picks {
+            self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
+            self.deliver_to_chosen(&mut delivery, now, sink);
+        }
+        if !self.picks.there.is_empty() {
+            self.mail_to_shards(false, &mut delivery, sink);
+        }
+        ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
     }
 
     /// The shards that a message may be for: what the broker says of itself is for its own node's.

@@ -101,28 +101,14 @@ impl Shard {
             };
             let own = self.place.id;
             let ticket = number.and_then(|it| self.answers.receipts.waiting_for(own, it));
-            self.begin_answer();
-            let mut delivery = Delivery::from_message(&message, None);
-            delivery.is_awaited = ticket.is_some();
-            self.filters.conditions.next_message();
-            self.encoder.begin();
-            self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
-            self.deliver_to_chosen(&mut delivery, now, sink);
-            if !self.picks.there.is_empty() {
-                self.mail_to_shards(false, &mut delivery, sink);
-            }
-            ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
+            self.choose_for(&message, [pick], ticket, now, sink);
             let next = self.claims.held_picks.front();
             let is_last = next.is_none_or(|next| next.number != number);
-            if let Some(number) = number.filter(|_| is_last) {
-                self.settle_held(own, number, now, sink);
+            if let Some(number) = number.filter(|_| is_last)
+                && let Some(ticket) = self.answers.receipts.take_waiting(own, number)
+            {
+                self.met(ticket, now, sink);
             }
-        }
-    }
-
-    fn settle_held(&mut self, own: ShardId, number: u64, now: Micros, sink: &mut impl Sink) {
-        if let Some(ticket) = self.answers.receipts.take_waiting(own, number) {
-            self.met(ticket, now, sink);
         }
     }
 }

@@ -110,7 +110,7 @@ impl Shard {
         };
         let is_recorded = handling != Handling::Whole || self.log.logged().is_some();
         if is_recorded && self.log.is_on() && !self.place.node.contains(&from.0) {
-            self.restored_mark(Mark { from, number: Lsn(number), handling }, sink);
+            self.put_mark(Mark { from, number: Lsn(number), handling }, sink);
         }
     }
 
@@ -126,7 +126,7 @@ impl Shard {
         if self.unreceived.is_copied && self.outbox.handling(from, number) == Some(Handling::PutOff)
         {
             let handling = if is_refused { Handling::Refused } else { Handling::Whole };
-            self.restored_mark(Mark { from, number, handling }, sink);
+            self.put_mark(Mark { from, number, handling }, sink);
         }
     }
 
@@ -134,6 +134,10 @@ impl Shard {
     /// [`crate::Rebuild::marks`] has it. Comes between [`Shard::begin_base`] and
     /// [`Shard::end_base`].
     pub fn restored_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
+        self.put_mark(mark, sink);
+    }
+
+    fn put_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
         self.outbox.mark_letter(mark);
         if self.log.is_on() {
             self.log.append(&Record::of_mark(mark), sink);
