@@ -264,15 +264,20 @@ mod tests {
 
     #[test]
     fn a_copy_of_which_a_letter_is_missing_is_said_to_have_failed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
-        let config = StoreConfig::default();
-        let copies = Copies::start(folder.path(), &config, 1 << 20, &mut mailboxes).unwrap();
+        let (_folder, mut mailboxes, copies) = started();
         let (from, copy) = (ShardId(9), 7);
         copies.way().take(0, from, LogMail::Begin { copy });
         copies.way().take(0, from, LogMail::Records { copy, nth: 0, records: Box::default() });
         copies.way().take(0, from, LogMail::Records { copy, nth: 2, records: Box::default() });
         assert_eq!(next_said(&mut mailboxes), (from, LogMail::Failed { copy }));
+    }
+
+    fn started() -> (tempfile::TempDir, Vec<Mailbox<Letter>>, Copies) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
+        let config = StoreConfig::default();
+        let copies = Copies::start(folder.path(), &config, 1 << 20, &mut mailboxes).unwrap();
+        (folder, mailboxes, copies)
     }
 
     fn next_said(mailboxes: &mut [Mailbox<Letter>]) -> (ShardId, LogMail) {
@@ -289,10 +294,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_cannot_begin_is_said_to_have_failed() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mailboxes = weir_reactor::mailboxes(&[weir_reactor::Waker::new().unwrap()]);
-        let config = StoreConfig::default();
-        let copies = Copies::start(folder.path(), &config, 1 << 20, &mut mailboxes).unwrap();
+        let (folder, mut mailboxes, copies) = started();
         let from = ShardId(9);
         std::fs::write(path_of(folder.path(), from), "not a folder").unwrap();
         copies.way().take(0, from, LogMail::Begin { copy: 7 });

@@ -2,14 +2,13 @@
 
 use crate::cluster::{Etcd, broker};
 use crate::store::{V5, is_acknowledged, join, publish, take};
-use crate::support::Broker;
 use crate::support::asked::{ctl, said};
 use crate::support::blocking::{Blocking, decode};
 use crate::support::connect::lasting;
 use crate::support::live::{is_served, left, offer};
 use crate::support::mqtt::Peer;
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use crate::support::{Broker, between};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir_control::Caller;
@@ -38,11 +37,7 @@ impl Way {
                 else {
                     continue;
                 };
-                [&node, &etcd].iter().for_each(|end| end.set_nodelay(true).unwrap());
-                all.extend([&node, &etcd].map(|end| end.try_clone().unwrap()));
-                let (to_node, to_etcd) = (node.try_clone().unwrap(), etcd.try_clone().unwrap());
-                std::thread::spawn(move || pump(node, to_etcd));
-                std::thread::spawn(move || pump(etcd, to_node));
+                all.extend(between::carry(node, etcd));
             }
         });
         Self { port, carried }
@@ -50,23 +45,12 @@ impl Way {
 
     fn cut(&self) {
         let carried = self.carried.lock().unwrap().take();
-        carried.into_iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        between::cut(carried.into_iter().flatten());
     }
 
     fn mend(&self) {
         *self.carried.lock().unwrap() = Some(Vec::new());
     }
-}
-
-fn pump(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = [0; 16_384];
-    while let Ok(read) = from.read(&mut bytes) {
-        if read == 0 || to.write_all(&bytes[..read]).is_err() {
-            break;
-        }
-    }
-    // Each end may have gone already.
-    [from, to].iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
 }
 
 /// Nodes `a` and `b`, and `c` whose way to etcd can be cut. `more` is each one's, by its name.

@@ -5,12 +5,11 @@
 //! stays away for some messages: those queue at the broker, and Mosquitto 2.0 then sends more than
 //! our Receive Maximum.
 
-use crate::support::Broker;
 use crate::support::flow::Flow;
 use crate::support::mosquitto::Mosquitto;
 use crate::support::mqtt::Peer;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use crate::support::{Broker, between};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -31,29 +30,12 @@ type Carried = Arc<Mutex<Vec<TcpStream>>>;
 fn proxy(listener: &TcpListener, broker: &str, carried: &Carried) {
     for flow in listener.incoming().map_while(Result::ok) {
         let Ok(broker) = TcpStream::connect(broker) else { return };
-        [&flow, &broker].into_iter().for_each(|end| end.set_nodelay(true).unwrap());
-        let ends = [&flow, &broker].map(|end| end.try_clone().unwrap());
-        *carried.lock().unwrap() = ends.into();
-        let (to_broker, to_flow) = (broker.try_clone().unwrap(), flow.try_clone().unwrap());
-        std::thread::spawn(move || pump(broker, to_flow));
-        std::thread::spawn(move || pump(flow, to_broker));
+        *carried.lock().unwrap() = between::carry(flow, broker).into();
     }
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = [0; 16_384];
-    while let Ok(read) = from.read(&mut bytes) {
-        if read == 0 || to.write_all(&bytes[..read]).is_err() {
-            break;
-        }
-    }
-    // Each end may have gone already.
-    [from, to].iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
-}
-
-/// Ends the connection on both sides at once; what is on its way is lost.
 fn cut(carried: &Carried) {
-    carried.lock().unwrap().drain(..).for_each(|end| drop(end.shutdown(Shutdown::Both)));
+    between::cut(carried.lock().unwrap().drain(..));
 }
 
 /// How often the result of each message came, and who waits for them.

@@ -1,6 +1,7 @@
 //! A broker for a test, and the tools a test needs.
 
 pub(crate) mod asked;
+pub(crate) mod between;
 #[path = "../../../../wire/tests/blocking/mod.rs"]
 pub(crate) mod blocking;
 pub(crate) mod certificates;
