@@ -78,8 +78,9 @@ tests:
 	WEIR_EXE="$$(realpath "$(DEBUG)/weir")" RUST_TEST_THREADS=$${RUST_TEST_THREADS:-5} \
 	    cargo test $(ALL)
 
-checks: lint
-	$(MAKE) costs
+checks:
+	nice $(MAKE) lint
+	nice $(MAKE) costs
 
 costs:
-	nice $(XTASK) costs --check
+	$(XTASK) costs --check

@@ -3,7 +3,7 @@
 import { evaluate, inChromium, until } from "./chromium.mjs";
 import { VIEWS, inspect, picture, screen, watch } from "./sound.mjs";
 
-export const COME_MS = 60_000;
+export const COME_MS = 120_000;
 
 // What was done has come about: another view is shown, and drawn.
 export const settle = (client) => evaluate(client, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))");

@@ -153,7 +153,7 @@ fn whoever_clicks_during_a_load_finds_and_mends_what_keeps_a_message_from_a_clie
     let told = use_while_one_talks(&served, &program, &url, &options);
     let published = sum(&served, "publishes_in") - before;
     drop(load);
-    assert_eq!(told["faults"], json!([]), "{told:#}");
+    assert_eq!(told["faults"].to_string(), "[]", "{told:#}");
     assert!(published > 1_000, "the load stood still: {published} messages");
     holds(&told["seen"]);
 
