@@ -44,6 +44,8 @@ pub(crate) struct Claims {
     pub(crate) unsaid: Vec<(ShardId, Way)>,
     /// Sessions that leave or come.
     moving: BTreeMap<SessionKey, Way>,
+    /// What this shard says that it has switched once letters that wait have left.
+    pub(crate) switching: BTreeSet<Way>,
     /// Pages of sessions that leave.
     pub(crate) pages: BTreeMap<PageTicket, Way>,
     /// The shards of the node that watches this one's wills.
@@ -265,9 +267,10 @@ impl Claims {
         self.leaving_of(key)?.expires_at
     }
 
-    /// Whether it comes, and is not whole here yet, or not in the log.
-    pub(crate) fn is_coming(&self, key: SessionKey) -> bool {
-        self.way(key).is_some_and(|way| !self.leaving.contains_key(&way))
+    /// Where a session comes from that is not whole here yet.
+    pub(crate) fn comes_from(&self, key: SessionKey) -> Option<ShardId> {
+        let way = self.way(key)?;
+        self.coming.contains_key(&way).then_some(way.1)
     }
 
     /// Whether it leaves, and what comes is not sent after it any more.
@@ -298,14 +301,26 @@ impl Claims {
         self.moving.remove(&key);
     }
 
+    /// Sessions that are whole here, and whose shard before is lost, are here for good: nobody
+    /// waits for them to be in the log.
+    pub(crate) fn end_ways_from(&mut self, is_lost: impl Fn(ShardId) -> bool) {
+        let Self { moving, coming, .. } = self;
+        moving.retain(|_, way| !is_lost(way.1) || coming.contains_key(way));
+    }
+
     /// Whether a session gets nothing of what this shard has routed: it has not begun to, or has it
     /// where it goes.
-    pub(crate) fn leaves_out(&self, key: SessionKey, own: ShardId) -> bool {
+    ///
+    /// `is_behind` if letters with it wait for a commit: they leave behind what this shard still
+    /// has to say of sessions that move.
+    pub(crate) fn leaves_out(&self, key: SessionKey, own: ShardId, is_behind: bool) -> bool {
         let Some(way) = self.way(key) else { return false };
         let from = self.source.unwrap_or(own);
+        let will_have = is_behind && self.source.is_none() && self.switching.contains(&way);
+        let has = |switched: &ShardSet| will_have || switched.contains(from);
         match (self.leaving.get(&way), self.coming.get(&way)) {
-            (Some(leaving), _) => leaving.switched.contains(from),
-            (None, Some(coming)) => !coming.switched.contains(from),
+            (Some(leaving), _) => has(&leaving.switched),
+            (None, Some(coming)) => !has(&coming.switched),
             (None, None) => false,
         }
     }

@@ -66,6 +66,9 @@ pub struct Model {
     orphans: Vec<Orphan>,
     /// Wills that may be published, or not.
     doubtful_wills: BTreeSet<MessageNo>,
+    /// When nodes were lost, up to when others were in their places: a will that was on its way
+    /// from or to one may have gone with it, as nobody waits for its receipts.
+    wills_on_their_way: Vec<(u64, u64)>,
     call: Call,
 }
 
@@ -125,6 +128,14 @@ impl Intake {
             return self.settled;
         }
         Some(self.settled?.max(self.acked_at?))
+    }
+
+    /// Whether it is a will that was on its way in one of these times.
+    pub fn is_will_during(&self, times: &[(u64, u64)]) -> bool {
+        let is_during = |&(from, to): &(u64, u64)| {
+            self.settled.is_none_or(|settled| from <= settled) && self.at <= to
+        };
+        self.session.is_none() && times.iter().any(is_during)
     }
 }
 
@@ -229,6 +240,7 @@ impl Model {
             claimed: BTreeMap::new(),
             orphans: Vec::new(),
             doubtful_wills: BTreeSet::new(),
+            wills_on_their_way: Vec::new(),
             call: Call::default(),
         }
     }

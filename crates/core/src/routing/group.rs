@@ -190,13 +190,18 @@ impl Group {
         pick: &GroupPick,
         bytes: u64,
         chance: &mut Chance,
-        standing: impl Fn(&Subscriber) -> Standing,
+        standing_of: impl Fn(&Subscriber) -> Standing,
     ) -> Option<Picked> {
         let is_sticky = self.is_sticky();
         let mut hops_max = if is_sticky { HOPS_MAX } else { BUSY_HOPS_MAX };
         if let Some(named) = self.members.iter().find(|member| member.id == pick.member) {
-            let standing = standing(&named.subscriber);
+            let standing = standing_of(&named.subscriber);
             if standing == Standing::Ready || (is_sticky && standing.is_connected()) {
+                return Some(Picked::Here(named.subscriber));
+            }
+            if standing == Standing::Absent && !self.has_connected(bytes, &standing_of) {
+                // One that is absent elsewhere is no better, and may be the same in two places
+                // while it moves.
                 return Some(Picked::Here(named.subscriber));
             }
             if standing == Standing::TooLarge {
@@ -205,10 +210,17 @@ impl Group {
             }
         }
         if pick.hops < hops_max || self.members.is_empty() {
-            return self.pick(pick.key, bytes, chance, standing);
+            return self.pick(pick.key, bytes, chance, standing_of);
         }
         // It has travelled enough: somebody here queues it.
-        self.pick_of(self.members.len(), pick.key, bytes, chance, standing)
+        self.pick_of(self.members.len(), pick.key, bytes, chance, standing_of)
+    }
+
+    /// Whether a member is connected that may take so many bytes.
+    fn has_connected(&self, bytes: u64, standing: impl Fn(&Subscriber) -> Standing) -> bool {
+        let has_room = |max: u32| bytes <= u64::from(max);
+        self.members.iter().any(|member| standing(&member.subscriber).is_connected())
+            || self.remote.iter().any(|remote| remote.packet_bytes_max.is_some_and(has_room))
     }
 
     /// Chooses among the first `count`: own members, then the others.

@@ -19,6 +19,7 @@
 //! message that was on its way to it is for another member.
 
 mod parts;
+mod switching;
 mod twice;
 
 use super::Shard;
@@ -176,40 +177,6 @@ impl Shard {
             }
         }
         subscriptions
-    }
-
-    /// A session moves to `to`, which has told this shard of its subscriptions: of letters with
-    /// messages that it has routed already, those that wait for a commit leave before.
-    pub(super) fn on_moving(&mut self, to: ShardId, way: Way, now: Micros, sink: &mut impl Sink) {
-        if !self.outbox.has_waiting() && self.outbox.noting == 0 {
-            return self.switch(to, way, now, sink);
-        }
-        self.outbox.noting += 1;
-        let ticket = self.answers.insert_for_nobody(Reply::Switched { to, way }, now);
-        self.log.wait_for_last(ticket);
-    }
-
-    /// What this shard routes from now on is for where the session goes.
-    pub(super) fn switch(&mut self, to: ShardId, way: Way, now: Micros, sink: &mut impl Sink) {
-        let (claim, from) = way;
-        for shard in [from, to] {
-            if shard == self.place.id {
-                self.on_switched(shard, way, now, sink);
-            } else if self.place.has(shard) {
-                sink.mail(shard, Mail::Session(SessionMail::Switched { claim, from }));
-            } else {
-                self.claims.unsaid.push((shard, way));
-            }
-        }
-    }
-
-    /// Another node is here, which others have known before: sessions of it wait for what this one
-    /// was to say to it.
-    pub(super) fn say_switched(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
-        let is_its = |(shard, _): &mut (ShardId, Way)| node.contains(&shard.0);
-        for (shard, (claim, from)) in self.claims.unsaid.extract_if(.., is_its) {
-            sink.mail(shard, Mail::Session(SessionMail::Switched { claim, from }));
-        }
     }
 
     pub(super) fn on_switched(
@@ -546,6 +513,7 @@ impl Shard {
             self.end_session(coming.key, sink);
             self.answer_claimants(&client_id, now, sink);
         }
+        self.claims.end_ways_from(is_lost);
         let goes = |leaving: &Leaving| is_lost(leaving.to.shard);
         let ways: Vec<Way> =
             self.claims.leaving.iter().filter(|(_, it)| goes(it)).map(|(way, _)| *way).collect();

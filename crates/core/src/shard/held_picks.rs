@@ -38,7 +38,7 @@ impl Unsettled {
 
     #[cold]
     fn has_session(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
-        claims.is_coming(member.session)
+        claims.comes_from(member.session).is_some()
             || self.are_absent && clients[member.session].attachment.is_none()
     }
 }
@@ -72,7 +72,7 @@ impl Shard {
     fn has_not_left(&mut self, pick: &GroupPick) -> Option<ShardId> {
         let group = self.filters.group_of_pick(pick)?;
         let member = group.members.iter().find(|member| member.id == pick.member)?;
-        let (_, from) = self.claims.way(member.subscriber.session)?;
+        let from = self.claims.comes_from(member.subscriber.session)?;
         group.has_at(from, pick.member).then_some(from)
     }
 

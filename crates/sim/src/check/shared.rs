@@ -88,7 +88,7 @@ pub fn calm(model: &mut Model) {
             let is_safe = !certain.is_empty()
                 && possible.iter().all(|&session| model.session(session).ended.is_none())
                 && is_acknowledged(model, intake, group)
-                && !may_miss(model, intake, group);
+                && !model.is_lost_will(intake);
             let is_there =
                 || possible.iter().any(|&session| arrived.contains(&(intake.message, session)));
             if is_safe && !is_there() {
@@ -105,12 +105,6 @@ pub fn calm(model: &mut Model) {
             model.fail(Checker::Shared, what);
         }
     }
-}
-
-/// Whether it may have gone to a member whose node was lost, without anybody who waits for it.
-fn may_miss(model: &Model, intake: &Intake, group: Group) -> bool {
-    let its = |one: &&Subscription| (one.filter, one.share) == (group.0, Some(group.1));
-    model.subscriptions.iter().filter(its).any(|one| one.may_miss(intake))
 }
 
 /// Whether every member of the group takes such a message with an acknowledgement.

@@ -3,7 +3,7 @@
 //! As in a crash of the whole broker, what the log still says tells which books hold for its
 //! sessions; but others go on, and a session that was on its way has another node that has it.
 
-use super::{Kept, Model, Orphan};
+use super::{Intake, Kept, Model, Orphan};
 use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, Root, SessionNo};
 use std::collections::BTreeMap;
@@ -43,10 +43,12 @@ impl Model {
         }
     }
 
-    /// A letter that this call set off is lost with its sender: who subscribed does not hear of it.
+    /// A letter that this call set off is lost with its sender: who subscribed does not hear of it,
+    /// and what is retained comes to some with what others list.
     pub fn loses_letter(&mut self, root: Root) {
         if let Some(unsettled) = self.recent.unsettled.get_mut(&root) {
             unsettled.subscribes.clear();
+            unsettled.retains.clear();
         }
     }
 
@@ -61,6 +63,8 @@ impl Model {
         will_waits: Micros,
     ) {
         let at = self.tick();
+        let kept_at = books.values().map(|kept| kept.at).min().unwrap_or(at);
+        self.wills_on_their_way.push((kept_at, at));
         self.undo_copies(|shard| books.get(&shard));
         let is_lost = |shard: usize| books.contains_key(&shard);
         let mut back = BTreeMap::new();
@@ -91,12 +95,21 @@ impl Model {
             let is_sure = |_: &Message| false;
             self.bring_back(kept, kept_at, at, &shard_of, is_sure);
             for subscription in self.sessions[number.0].subscriptions.values() {
-                self.subscriptions[subscription.0].misses_wills.push((kept_at, at));
+                let subscription = &mut self.subscriptions[subscription.0];
+                subscription.misses_wills.push((kept_at, at));
+                // The others have heard that a group lost a member whose end is undone.
+                let is_undone = subscription.effective == Some(at);
+                subscription.effective.take_if(|_| is_undone && subscription.share.is_some());
             }
             let session = &mut self.sessions[number.0];
             let watched = session.will.take_if(|_| is_watched(session.client));
             (session.will_waits, session.is_will_untold) = (will_waits, watched.is_some());
         }
+    }
+
+    /// Whether it is a will that may have been lost with a node, whoever of a group was chosen.
+    pub fn is_lost_will(&self, intake: &Intake) -> bool {
+        intake.is_will_during(&self.wills_on_their_way)
     }
 
     /// Whether a session is on a node that is there. One that was to go to the lost node is where

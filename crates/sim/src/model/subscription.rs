@@ -79,10 +79,7 @@ impl Subscription {
 
     /// Whether it is a will that was on its way when the session's node was lost.
     pub fn may_miss(&self, intake: &Intake) -> bool {
-        let is_between = |&(from, to): &(u64, u64)| {
-            intake.settled.is_none_or(|settled| from <= settled) && intake.at <= to
-        };
-        intake.session.is_none() && self.misses_wills.iter().any(is_between)
+        intake.is_will_during(&self.misses_wills)
     }
 
     fn is_own(&self, options: SubscriptionOptions, intake: &Intake) -> bool {
@@ -110,7 +107,10 @@ impl Model {
         };
         let is_broken = true;
         let again = |it: &Subscribe| Subscribe { noted, effective: None, is_broken, ..it.clone() };
-        let again: Vec<Subscribe> = self.recent.subscribes.iter().filter(asks).map(again).collect();
+        let mut again: Vec<Subscribe> =
+            self.recent.subscribes.iter().filter(asks).map(again).collect();
+        again.sort_by_key(|it| it.subscription.0);
+        again.dedup_by_key(|it| it.subscription);
         self.recent.subscribes.extend(again);
     }
 

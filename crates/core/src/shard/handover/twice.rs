@@ -13,10 +13,11 @@ impl Shard {
         subscribers: &mut Vec<Subscriber>,
         delivery: &mut Delivery<'_>,
     ) {
+        let is_behind = self.stands_behind(delivery.publisher, delivery.retain);
         let Self { claims, place, pool, bounds, .. } = self;
         subscribers.retain(|subscriber| {
             let key = subscriber.session;
-            if !claims.leaves_out(key, place.id) {
+            if !claims.leaves_out(key, place.id, is_behind) {
                 return true;
             }
             let Some(leaving) = claims.leaving_mut(key).filter(|it| it.keeps_all) else {
