@@ -28,6 +28,8 @@ pub(crate) struct Claims {
     held: Vec<Claim>,
     /// By which claim sessions had come that a log has brought.
     brought: BTreeMap<SessionKey, Claim>,
+    /// By which claims sessions were held where they came from, until their clients are let in.
+    came_of: BTreeMap<SessionKey, Claim>,
     /// Clients that wait here to be let in, or have left before they were.
     pub(crate) asking: BTreeMap<Box<str>, Ticket>,
     /// Claims of other shards that wait for what goes on here of the client.
@@ -232,9 +234,27 @@ impl Claims {
         }
     }
 
+    /// What there is here of a session that another shard offers for this claim: by which claim it
+    /// was held where that came from. Where two nodes have it, since one of them was lost before
+    /// the other heard that it has it, the higher one's is newer.
+    pub(crate) fn rank_beside(&self, key: SessionKey, claim: Claim) -> Claim {
+        let coming = self.way(key).and_then(|way| self.coming.get(&way)).map(|it| it.held);
+        let came = || self.came_of.get(&key).copied().filter(|_| self.held(key) == claim);
+        let stays = || if self.way(key).is_some() { Claim(u64::MAX) } else { self.rank(key) };
+        coming.or_else(came).unwrap_or_else(stays)
+    }
+
+    /// All of a session has come that was held by this claim.
+    pub(crate) fn note_came_of(&mut self, key: SessionKey, held: Claim) {
+        self.came_of.insert(key, held);
+    }
+
     pub(crate) fn hold(&mut self, key: SessionKey, claim: Claim) {
         if !self.brought.is_empty() {
             self.brought.remove(&key);
+        }
+        if !self.came_of.is_empty() {
+            self.came_of.remove(&key);
         }
         let at = key.0 as usize;
         if self.held.len() <= at && claim != Claim::NONE {

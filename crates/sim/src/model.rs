@@ -87,6 +87,11 @@ pub struct Recent {
     pub arrivals: Vec<Arrival>,
     /// Messages that the broker said it dropped.
     pub drops: BTreeMap<(SessionNo, &'static str), usize>,
+    /// Sessions that have gone to another node.
+    pub moved: BTreeSet<SessionNo>,
+    /// Groups, by filter and share name, with a member whose session was over on its way: where it
+    /// was to go it may be chosen until that hears of it.
+    pub left_while_moving: BTreeSet<(&'static str, &'static str)>,
     /// By the call that they came with.
     unsettled: BTreeMap<Root, Unsettled>,
 }

@@ -413,6 +413,28 @@ mod tests {
     }
 
     #[test]
+    fn an_absent_member_that_was_chosen_is_chosen_again_unless_another_is_connected() {
+        for strategy in ALL {
+            let mut group = group(strategy, 1);
+            let id = group.members[0].id;
+            // It moves, so another shard has it as well.
+            group.join(ShardId(7), id, None);
+            group.join(ShardId(8), id + 1, None);
+            let pick = GroupPick { share: "$share/g/t".into(), member: id, key: 3, hops: 0 };
+            let mut chance = Chance::new(1);
+            let mut again =
+                |group: &mut Group| group.pick_again(&pick, 10, &mut chance, |_| Standing::Absent);
+            for _ in 0..20 {
+                let picked = again(&mut group);
+                assert!(matches!(picked, Some(Picked::Here(_))), "{strategy:?}: {picked:?}");
+            }
+            group.set_presence(ShardId(8), id + 1, Some(100));
+            let there = Picked::There { shard: ShardId(8), member: id + 1 };
+            assert_eq!(again(&mut group), Some(there), "{strategy:?}");
+        }
+    }
+
+    #[test]
     fn who_cannot_take_at_once_is_chosen_in_turn_as_well() {
         for standing in [Standing::Busy, Standing::Absent] {
             let counts = counts(&mut group(ShareStrategy::RoundRobin, 5), 50, 5, |_| standing);

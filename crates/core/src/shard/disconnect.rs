@@ -40,27 +40,40 @@ impl Shard {
         // [MQTT-3.14.4-3]: the will goes, but for the one reason that asks for it.
         let is_will_due = disconnect.reason != ReasonCode::Success;
         self.tell_left(conn, Some(disconnect.reason), sink);
-        if !self.holds_answers(conn) {
-            sink.close(conn);
-            self.forget_live(conn, is_will_due, now, sink);
-            return Ok(());
+        let is_held = self.holds_answers(conn);
+        if is_held || expiry_s.is_some() {
+            self.log_leaving(conn, is_will_due, expiry_s.is_some(), sink);
         }
         // What the client asked for before is answered first; its DISCONNECT holds from now on.
-        if let Some(live) = self.connections.live_mut(conn) {
-            let key = live.session;
-            let cold = live.cold();
-            let lost = cold.will.take_if(|_| !is_will_due);
-            cold.is_leaving = true;
-            if lost.is_some() || expiry_s.is_some() {
-                // Also after a crash that comes before its answers have left.
-                let will = cold.will.take();
-                self.log_connected(key, will.as_deref(), sink);
-                if let Some(live) = self.connections.live_mut(conn) {
-                    live.cold().will = will;
-                }
-            }
+        if !is_held {
+            sink.close(conn);
+            self.forget_live(conn, is_will_due, now, sink);
         }
         Ok(())
+    }
+
+    /// What DISCONNECT says of the session and its will holds also after a crash, which may come
+    /// before the client's answers have left.
+    #[cold]
+    fn log_leaving(
+        &mut self,
+        conn: ConnKey,
+        is_will_due: bool,
+        has_expiry: bool,
+        sink: &mut impl Sink,
+    ) {
+        let Some(live) = self.connections.live_mut(conn) else { return };
+        let key = live.session;
+        let cold = live.cold();
+        let lost = cold.will.take_if(|_| !is_will_due);
+        cold.is_leaving = true;
+        if lost.is_some() || has_expiry {
+            let will = cold.will.take();
+            self.log_connected(key, will.as_deref(), sink);
+            if let Some(live) = self.connections.live_mut(conn) {
+                live.cold().will = will;
+            }
+        }
     }
 
     /// Whether its client has sent DISCONNECT.

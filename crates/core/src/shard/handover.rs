@@ -113,11 +113,7 @@ impl Shard {
         };
         self.claims.note(claim);
         if let Some(key) = self.clients.find(&head.client_id) {
-            let there = match self.claims.way(key) {
-                Some(way) => self.claims.coming.get(&way).map_or(Claim(u64::MAX), |it| it.held),
-                None => self.claims.rank(key),
-            };
-            if there > held {
+            if self.claims.rank_beside(key, claim) > held {
                 // Whoever sends it was lost when the client began anew.
                 let is_taken = SessionMail::Taken { claim };
                 return sink.mail(from, Mail::Session(is_taken));
@@ -352,6 +348,7 @@ impl Shard {
     fn take_over(&mut self, way: Way, now: Micros, sink: &mut impl Sink) {
         let Some(coming) = self.claims.coming.remove(&way) else { return };
         let (key, client_id) = (coming.key, Box::from(&*self.clients[coming.key].client_id));
+        self.claims.note_came_of(key, coming.held);
         self.begin_answer();
         match state(&coming.state, self.claims.wall(), now) {
             Some(moved) => self.fill(coming, moved, now, sink),

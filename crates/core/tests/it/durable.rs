@@ -2,8 +2,10 @@
 
 use crate::net::{Ask, Net, Peer, message};
 use weir_core::{Limits, Lsn, Micros, Record, Wall};
-use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions, Will};
-use weir_wire::{PacketId, PacketKind, Properties, Property, QoS, ReasonCode, Version};
+use weir_wire::packet::{Disconnect, Publish, SubscribeBuf, SubscriptionOptions, Will};
+use weir_wire::{
+    PacketId, PacketKind, Properties, PropertiesBuf, Property, QoS, ReasonCode, Version,
+};
 
 pub(crate) const DURABLE: Ask<'static> = Ask {
     version: Version::V5,
@@ -245,6 +247,20 @@ fn a_session_is_recorded_from_its_connect_to_its_end() {
     assert_eq!(records(&net, &mut seen), ["absent 7 Some(60) None"]);
     net.pass(60);
     assert_eq!(records(&net, &mut seen), ["gone 7"]);
+}
+
+#[test]
+fn the_expiry_that_disconnect_says_is_recorded() {
+    let (mut net, mut seen) = (net(), 0);
+    let peer = net.join("s", DURABLE);
+    records(&net, &mut seen);
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::SessionExpiryInterval(3));
+    let (reason, properties) = (ReasonCode::Success, properties.as_properties());
+    let mut bytes = Vec::new();
+    Disconnect { reason, properties }.encode(Version::V5, &mut bytes);
+    net.send_bytes(peer, &bytes);
+    assert_eq!(records(&net, &mut seen), ["session 0 again 3", "absent 0 Some(3) None"]);
 }
 
 #[test]

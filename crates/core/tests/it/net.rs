@@ -1,6 +1,7 @@
 //! Shards and clients in one thread, without sockets: what a shell would do, step by step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use weir_core::{
     AuthRequest, ConnKey, Limits, Lsn, Mail, Micros, NotMoved, Notice, Origin, PageId, PageIn,
     PageOut, PageTicket, Parcel, Partitions, Record, Settings, Shard, ShardId, Sink, Ticket,
@@ -223,17 +224,27 @@ impl Net {
 
     /// Nodes of a shard each, with a log if `is_logged`, which know each other.
     pub(crate) fn of_nodes(nodes: u16, is_logged: bool) -> Self {
-        let mut net = Self::new(nodes);
-        for (id, shard) in (0..).zip(&mut net.shards) {
-            *shard = Shard::of_node(ShardId(id), id..id + 1, Settings::default(), SEED);
-            shard.set_clustered(1_000, Micros(1_000), Wall(0));
-            if is_logged {
-                shard.keep_log();
+        let each: Vec<Range<u16>> = (0..nodes).map(|id| id..id + 1).collect();
+        Self::of_nodes_of(&each, is_logged)
+    }
+
+    /// The same of nodes that have these shards.
+    pub(crate) fn of_nodes_of(nodes: &[Range<u16>], is_logged: bool) -> Self {
+        let mut net = Self::new(nodes.last().unwrap().end);
+        for node in nodes {
+            for id in node.clone() {
+                let settings = Settings::default();
+                let mut shard = Shard::of_node(ShardId(id), node.clone(), settings, SEED);
+                shard.set_clustered(1_000, Micros(1_000), Wall(0));
+                if is_logged {
+                    shard.keep_log();
+                }
+                net.shards[usize::from(id)] = shard;
             }
         }
-        for (at, other) in (0..nodes).flat_map(|at| (0..nodes).map(move |other| (at, other))) {
-            if at != other {
-                net.meet(at.into(), other);
+        for other in nodes {
+            for at in (0..net.shards.len()).filter(|&at| !other.contains(&(at as u16))) {
+                net.meet_node(at, other);
             }
         }
         net.go_on();
@@ -242,7 +253,11 @@ impl Net {
 
     /// A node is here, for another.
     pub(crate) fn meet(&mut self, at: usize, other: u16) {
-        self.shards[at].node_joined(other..other + 1, self.now, &mut self.wires[at]);
+        self.meet_node(at, &(other..other + 1));
+    }
+
+    fn meet_node(&mut self, at: usize, other: &Range<u16>) {
+        self.shards[at].node_joined(other.clone(), self.now, &mut self.wires[at]);
         self.shards[at].turn_end(&mut self.wires[at]);
     }
 

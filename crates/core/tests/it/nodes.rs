@@ -87,6 +87,50 @@ fn nothing_is_lost_or_doubled_or_out_of_order_whenever_a_message_is_published() 
     }
 }
 
+/// A client whose session is on node 0's first shard.
+fn of_first_shard(net: &mut Net, names: &[&'static str]) -> (&'static str, Peer) {
+    let first = |&name: &&'static str| {
+        let peer = join_at(net, 0, name, kept());
+        (net.shard_of(peer) == 0).then_some((name, peer))
+    };
+    names.iter().find_map(first).unwrap()
+}
+
+#[test]
+fn what_stands_behind_a_letter_that_waits_for_a_commit_comes_once_to_a_session_that_moves() {
+    for letters in 0..40 {
+        let mut net = Net::of_nodes_of(&[0..2, 2..3], true);
+        (0..3).for_each(|at| net.shards[at].begin_base(net.now, &mut net.wires[at]));
+        (0..3).for_each(|at| net.shards[at].end_base(net.now, &mut net.wires[at]));
+        settle(&mut net);
+        let (_, publisher) = of_first_shard(&mut net, &["p", "q", "r", "s", "t", "u"]);
+        let sibling = ["v", "w", "x", "y", "z", "a"].map(|name| join_at(&mut net, 0, name, kept()));
+        let sibling = sibling.into_iter().find(|&peer| net.shard_of(peer) == 1).unwrap();
+        net.subscribe(sibling, "sibling", Q2);
+        // Its session is to come to the publisher's shard.
+        let (client_id, before) = of_first_shard(&mut net, &["c", "d", "e", "f", "g", "h"]);
+        net.cut(before);
+        let old = join_at(&mut net, 2, client_id, kept());
+        net.subscribe(old, "t", Q1);
+        settle(&mut net);
+        net.cut(old);
+        settle(&mut net);
+
+        net.publish(publisher, "sibling", Q2, 1, "1");
+        let new = come_to(&mut net, 0, client_id, kept());
+        for _ in 0..letters {
+            let next = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
+            let _ = next.into_iter().any(|(from, to)| net.deliver_between(from, to));
+        }
+        net.publish(publisher, "sibling", Q2, 2, "2");
+        publish_at(&mut net, publisher, 3);
+        settle(&mut net);
+        let lines = net.read(new);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters}: {lines:?}");
+        assert_eq!(payloads(&lines), ["3"], "after {letters} letters: {lines:?}");
+    }
+}
+
 #[test]
 fn a_session_stays_if_the_node_that_was_to_get_it_is_lost() {
     for letters in 0..30 {

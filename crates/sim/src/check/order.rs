@@ -5,7 +5,8 @@
 //! Of what is published to be retained, nothing older comes after a newer one, live or from a
 //! store, whoever published them; unless a crash came before anybody was told that the broker has
 //! the newer one. That is one at QoS 0, of which section 4.3.1 promises nothing, a will, or one
-//! whose acknowledgement had not left.
+//! whose acknowledgement had not left. Nor does it hold for a session that goes to another node
+//! meanwhile: what each shard has routed since it knows of that comes behind all the rest.
 
 use crate::finding::Checker;
 use crate::model::{Arrival, Intake, Model};
@@ -68,7 +69,8 @@ fn retained(model: &Model) -> Vec<(SessionNo, MessageNo, MessageNo, &'static str
         let mut intakes =
             model.recent.intakes.iter().filter(|intake| intake.message == arrival.message);
         let (Some(intake), None) = (intakes.next(), intakes.next()) else { continue };
-        if !is_first || !message.retain || is_shared(model, arrival) {
+        let has_moved = model.recent.moved.contains(&arrival.session);
+        if !is_first || !message.retain || has_moved || is_shared(model, arrival) {
             continue;
         }
         let stream = (arrival.session, message.topic, arrival.qos);

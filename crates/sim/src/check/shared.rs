@@ -88,6 +88,7 @@ pub fn calm(model: &mut Model) {
             let is_safe = !certain.is_empty()
                 && possible.iter().all(|&session| model.session(session).ended.is_none())
                 && is_acknowledged(model, intake, group)
+                && !model.recent.left_while_moving.contains(&group)
                 && !model.is_lost_will(intake);
             let is_there =
                 || possible.iter().any(|&session| arrived.contains(&(intake.message, session)));

@@ -30,8 +30,9 @@ impl Model {
             intake.is_doubtful |= intake.acked_at.is_none();
         }
         for intake in &mut self.recent.intakes {
+            // Of one that came to the lost node others may have had members there chosen.
             let is_waited_for = intake.session.is_some() && intake.acked_at.is_none();
-            intake.again += usize::from(is_waited_for && !shards.contains(&intake.shard));
+            intake.again += usize::from(is_waited_for);
         }
         self.doubt_retains(|shard| shards.contains(&shard));
         // Some nodes have it: it comes to the others with what these list.

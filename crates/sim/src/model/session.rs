@@ -138,6 +138,7 @@ impl Model {
             let taken_back = session.taken_back.take();
             session.parked = (session.expires_at.take(), session.will.take().or(taken_back));
             session.moving = Some(way);
+            self.recent.moved.insert(number);
             (session.will_waits, session.is_will_untold) = (Micros(0), false);
             self.publish_will(put_off.map(|(message, _)| message));
             self.may_replay_again(number);
@@ -187,11 +188,15 @@ impl Model {
         session.unreleased.clear();
         session.out.clear();
         let will = session.will.take();
-        let client = session.client;
+        let (client, is_moving) = (session.client, session.moving.is_some());
         let subscriptions = std::mem::take(&mut session.subscriptions);
         self.alive.remove(&client);
         for subscription in subscriptions.into_values() {
-            self.subscriptions[subscription.0].ended = Some(at);
+            let subscription = &mut self.subscriptions[subscription.0];
+            subscription.ended = Some(at);
+            if is_moving && let Some(share) = subscription.share {
+                self.recent.left_while_moving.insert((subscription.filter, share));
+            }
         }
         self.publish_will(will.map(|(message, _)| message));
     }
