@@ -181,6 +181,14 @@ impl Retained {
     /// Forgets a message of this shard's own store that is expired.
     pub(crate) fn drop_expired(&mut self, topic: &str) {
         self.store.clear(topic);
+        self.note_expired(topic);
+    }
+
+    /// Its version is remembered for as long as that of a topic that was cleared.
+    fn note_expired(&mut self, topic: &str) {
+        if let Some(versions) = &mut self.versions {
+            versions.expired(topic);
+        }
     }
 
     /// Takes a message from the shard that held its topic before. It was acknowledged: no bound
@@ -216,7 +224,9 @@ impl Retained {
         let is_other = |topic: &str| {
             among.is_some_and(|(wanted, partitions)| !wanted.contains(partitions.of(topic)))
         };
-        self.store.page(filter, after, is_other, messages_max, now)
+        let mut page = self.store.page(filter, after, is_other, messages_max, now);
+        page.expired.drain(..).for_each(|topic| self.note_expired(&topic));
+        page
     }
 
     /// Notes what is delivered live as retained, for those who asked its owner a moment ago. Says

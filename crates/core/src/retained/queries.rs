@@ -64,7 +64,7 @@ impl Retained {
         let filter = TopicFilter { group: None, filter: &query.filter };
         let messages_max = query.messages_max as usize;
         let among = query.partitions.as_deref().map(|wanted| (wanted, partitions));
-        let Page { messages, next, looked_at } =
+        let Page { messages, next, looked_at, .. } =
             self.page(filter, query.after.as_deref(), among, messages_max, now);
         let (received, ticket) = (self.stamps.received(), query.ticket);
         Answered { to, page: RetainedPage { messages, next, received, ticket }, looked_at }

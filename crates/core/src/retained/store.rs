@@ -46,6 +46,8 @@ pub(crate) struct Page {
     pub(crate) next: Option<Box<str>>,
     /// Steps of looking at topics for it: one for each that is not long.
     pub(crate) looked_at: usize,
+    /// Topics whose messages had expired, and are dropped.
+    pub(crate) expired: Vec<Box<str>>,
 }
 
 impl Page {
@@ -234,10 +236,10 @@ impl Store {
             !is_whole && in_reach.next().is_some_and(|(topic, _)| topic.starts_with(prefix));
         // Nothing between the last that was looked at and where to look on matches.
         let next = last.filter(|_| has_more).cloned();
-        for topic in expired {
-            self.clear(&topic);
+        for topic in &expired {
+            self.clear(topic);
         }
-        Page { messages, next, looked_at }
+        Page { messages, next, looked_at, expired }
     }
 
     /// The page of a filter without wildcards: its own name is the only topic it matches.
@@ -246,9 +248,10 @@ impl Store {
         let messages: Vec<_> = found.cloned().into_iter().collect();
         if messages.iter().any(|message| message.is_expired(now)) {
             self.clear(topic);
-            return Page { looked_at: steps(topic.len()), ..Page::default() };
+            let (looked_at, expired) = (steps(topic.len()), vec![topic.into()]);
+            return Page { looked_at, expired, ..Page::default() };
         }
-        Page { messages, next: None, looked_at: steps(topic.len()) }
+        Page { messages, looked_at: steps(topic.len()), ..Page::default() }
     }
 }
 

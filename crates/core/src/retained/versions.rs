@@ -67,6 +67,11 @@ impl Versions {
         is_newer
     }
 
+    /// Its message has expired here, as it has on all nodes.
+    pub(crate) fn expired(&mut self, topic: &str) {
+        self.set(topic, self.of(topic), true);
+    }
+
     /// The next topic that was cleared lately, from the first on at 0.
     pub(crate) fn next_cleared(&self, at: &mut u64) -> Option<&str> {
         let behind = at.saturating_sub(self.passed);
@@ -143,6 +148,16 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, LATELY_MAX);
+    }
+
+    #[test]
+    fn topics_whose_messages_have_expired_are_forgotten_some_time() {
+        let mut versions = Versions::new(0, 1, 0);
+        for topic in 0..CLEARED_MAX + 10 {
+            versions.next(&topic.to_string(), false);
+            versions.expired(&topic.to_string());
+        }
+        assert_eq!(versions.by_topic.len(), CLEARED_MAX);
     }
 
     #[test]

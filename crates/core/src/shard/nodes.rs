@@ -309,13 +309,17 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         while let Some((message, version)) = copies.pop_front() {
-            // A newer one has been copied by whoever gave it that version. One that clears is over
-            // at no time: who does not know of it gives too low a version to what comes after it.
-            let is_over = !message.payload.is_empty() && message.is_expired(now);
-            if self.retained.version(&message.topic) != version || is_over {
+            // A newer one has been copied by whoever gave it that version.
+            if self.retained.version(&message.topic) != version {
                 self.slices.add(LETTER_STEPS);
                 continue;
             }
+            // One that has expired clears: who does not know of it gives too low a version to what
+            // comes after it.
+            let message = match message.is_expired(now) {
+                true => Arc::new(Message::clearing(&message.topic)),
+                false => message,
+            };
             for owner in self.place.owners_elsewhere(&message.topic) {
                 self.slices.add(LETTER_STEPS);
                 let (message, number) = (Arc::clone(&message), None);

@@ -298,7 +298,7 @@ impl Shard {
             let RetainedPage { messages, next, .. } = page;
             match self.wanted_by(key) {
                 Some(wanted) => {
-                    let page = Page { messages, next, looked_at: 0 };
+                    let page = Page { messages, next, ..Page::default() };
                     self.take_page(key, wanted, page, now, sink);
                 }
                 None => self.retained.drop_replay(&mut self.clients[key]),

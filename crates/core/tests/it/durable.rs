@@ -281,11 +281,10 @@ fn a_session_that_shall_end_with_its_connection_is_gone_at_once() {
     net.publish(peer, "t", QoS::AtLeastOnce, 1, "a");
     assert_eq!(records(&net, &mut seen).len(), 2);
     let mut bytes = Vec::new();
-    let mut properties = weir_wire::PropertiesBuf::new();
+    let mut properties = PropertiesBuf::new();
     properties.push(Property::SessionExpiryInterval(0));
     let properties = properties.as_properties();
-    weir_wire::packet::Disconnect { reason: ReasonCode::Success, properties }
-        .encode(Version::V5, &mut bytes);
+    Disconnect { reason: ReasonCode::Success, properties }.encode(Version::V5, &mut bytes);
     net.send_bytes(peer, &bytes);
     assert_eq!(records(&net, &mut seen).len(), 1);
     net.publish(peer, "t", QoS::AtLeastOnce, 2, "b");
@@ -371,7 +370,7 @@ fn a_message_is_recorded_once_for_all_who_get_it() {
 fn a_will_is_in_the_log_until_it_is_published() {
     let (mut net, mut seen) = (net(), 0);
     let other = subscriber(&mut net, "s", "w");
-    let mut properties = weir_wire::PropertiesBuf::new();
+    let mut properties = PropertiesBuf::new();
     properties.push(Property::WillDelayInterval(5));
     let will = Will {
         topic: "w",

@@ -4,7 +4,7 @@
 use crate::net::{Ask, Net, Peer, SEED, message};
 use weir_core::{Limits, Micros, Settings, Shard, ShardId, Wall, WhenAbsent};
 use weir_wire::packet::{Publish, Will};
-use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode};
+use weir_wire::{PacketKind, PropertiesBuf, Property, QoS, ReasonCode, Version};
 
 const Q1: QoS = QoS::AtLeastOnce;
 const Q2: QoS = QoS::ExactlyOnce;
@@ -405,5 +405,33 @@ fn a_retained_message_that_a_lost_node_has_copied_to_some_is_kept_by_all() {
         net.subscribe(subscriber, "t", Q1);
         net.go_on();
         assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q0 retain kept"], "{node}");
+    }
+}
+
+#[test]
+fn what_is_retained_after_one_that_expired_on_some_is_kept_by_all() {
+    let mut net = Net::of_nodes(3, false);
+    let publisher = join_at(&mut net, 0, "p", Ask { version: Version::V5, ..Ask::default() });
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::MessageExpiryInterval(1));
+    for payload in ["a", "b", "c"] {
+        let message = message("t", QoS::AtMostOnce, 0, payload);
+        let properties = properties.as_properties();
+        net.publish_packet(publisher, &Publish { retain: true, properties, ..message });
+    }
+    while net.letters(0, 1) > 0 {
+        net.deliver_between(0, 1);
+    }
+    net.pass(2);
+    net.lose_node(0);
+    net.go_on();
+    let publisher = join_at(&mut net, 2, "p", Ask::default());
+    net.publish_packet(publisher, &Publish { retain: true, ..message("t", Q1, 1, "kept") });
+    net.go_on();
+    for node in [1, 2] {
+        let subscriber = join_at(&mut net, node, &format!("s{node}"), Ask::default());
+        net.subscribe(subscriber, "t", Q1);
+        net.go_on();
+        assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q1 #1 retain kept"], "{node}");
     }
 }
