@@ -21,6 +21,8 @@ pub(crate) struct Log {
     committed: Lsn,
     /// The last record before the present request, or the last that was committed since.
     mark: Lsn,
+    /// The last that a session is over.
+    gone: Lsn,
     /// What the durable sessions are called in the log, by their keys; nothing without a log.
     sessions: Vec<Lsn>,
     /// Answers that wait for a record to be committed, in the order of the log.
@@ -154,8 +156,13 @@ impl Log {
     pub(crate) fn end_session(&mut self, key: SessionKey, sink: &mut impl Sink) {
         if let Some(session) = self.session(key) {
             self.sessions[key.0 as usize] = Lsn::NONE;
-            self.append(&Record::Gone { session }, sink);
+            self.gone = self.append(&Record::Gone { session }, sink);
         }
+    }
+
+    /// Whether a session is over that would be back after a crash now.
+    pub(crate) fn may_bring_back(&self) -> bool {
+        self.gone > self.committed
     }
 
     /// Begins a base, unless one is on its way. Says whether it did.

@@ -207,7 +207,14 @@ impl Shard {
             return self.keep_waiting(client_id, claimant);
         }
         let Some(key) = self.clients.find(client_id) else {
-            return self.answers.receipts.note(shard, number);
+            if !self.log.may_bring_back() {
+                return self.answers.receipts.note(shard, number);
+            }
+            // It may be this client's that is over, by a claim before this.
+            self.answers.receipts.note_pending(shard, number);
+            self.begin_answer();
+            self.log.rely_on_all();
+            return self.claim_done(claimant, now);
         };
         let held = self.claims.rank(key);
         if held > claim {

@@ -435,3 +435,21 @@ fn what_is_retained_after_one_that_expired_on_some_is_kept_by_all() {
         assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q1 #1 retain kept"], "{node}");
     }
 }
+
+#[test]
+fn who_claims_what_is_over_waits_until_a_crash_does_not_bring_it_back() {
+    let (mut net, _) = absent(true);
+    let clean = || Ask { clean: true, ..Ask::default() };
+    // The first has its session ended, and is let in nowhere.
+    let first = come_to(&mut net, 1, "c", clean());
+    while net.deliver_between(1, 0) {}
+    assert_eq!(net.shards[0].stats().sessions, 0);
+    net.lose(first);
+    net.lose_node(1);
+    let second = come_to(&mut net, 2, "c", clean());
+    net.go_on();
+    assert!(net.read(second).is_empty(), "node 0 would have it again");
+    net.commit(0);
+    net.go_on();
+    assert!(net.read(second)[0].starts_with("CONNACK Success"));
+}
