@@ -157,6 +157,12 @@ impl Outbox {
         self.waiting_count > 0
     }
 
+    /// Whether what others have subscribed to can be noted at once: no letter waits, and nothing
+    /// that stands behind one.
+    pub(crate) fn may_note(&self) -> bool {
+        !self.has_waiting() && self.noting == 0
+    }
+
     /// Whether letters of this publisher wait.
     #[inline]
     pub(crate) fn waits(&self, publisher: SessionKey) -> bool {

@@ -224,8 +224,8 @@ impl Retained {
         let is_other = |topic: &str| {
             among.is_some_and(|(wanted, partitions)| !wanted.contains(partitions.of(topic)))
         };
-        let mut page = self.store.page(filter, after, is_other, messages_max, now);
-        page.expired.drain(..).for_each(|topic| self.note_expired(&topic));
+        let page = self.store.page(filter, after, is_other, messages_max, now);
+        page.expired.iter().for_each(|topic| self.note_expired(topic));
         page
     }
 

@@ -24,18 +24,13 @@ impl Shard {
             && let Some(connection) = self.connections.get_mut(conn)
             && let Phase::Live(live) = &connection.phase
         {
-            let key = live.session;
-            let session = &mut self.clients[key];
+            let session = &mut self.clients[live.session];
             if session.expiry_s == 0 && expiry_s > 0 {
                 // What was sent was not kept: the client said it would not come back
                 // [MQTT-3.14.2-2].
                 return Err(Refusal::protocol("a session expiry after none in CONNECT"));
             }
             session.expiry_s = expiry_s.min(limit_s);
-            if !session.outlives_connection() {
-                // What is sent from here on is not kept.
-                self.log.end_session(key, sink);
-            }
         }
         // [MQTT-3.14.4-3]: the will goes, but for the one reason that asks for it.
         let is_will_due = disconnect.reason != ReasonCode::Success;
@@ -53,7 +48,8 @@ impl Shard {
     }
 
     /// What DISCONNECT says of the session and its will holds also after a crash, which may come
-    /// before the client's answers have left.
+    /// before the client's answers have left. If the session ends with its connection, what is sent
+    /// from here on is not kept.
     #[cold]
     fn log_leaving(
         &mut self,

@@ -153,13 +153,18 @@ impl Shard {
     pub(super) fn note_subscribed(&mut self, from: ShardId, number: u64, now: Micros) {
         let Self { answers, outbox, retained, .. } = self;
         let retains = retained.stamps.sent();
-        if !outbox.has_waiting() && outbox.noting == 0 {
+        if outbox.may_note() {
             answers.receipts.note(from, number);
             return answers.receipts.note_retains(from, retains);
         }
-        outbox.noting += 1;
         answers.receipts.note_pending(from, number);
         let reply = Reply::Noted { from, number, retains: retains.into() };
+        self.note_behind_letters(reply, now);
+    }
+
+    /// Notes something once the letters that wait by now have left.
+    pub(super) fn note_behind_letters(&mut self, reply: Reply, now: Micros) {
+        self.outbox.noting += 1;
         let ticket = self.answers.insert_for_nobody(reply, now);
         self.log.wait_for_last(ticket);
     }

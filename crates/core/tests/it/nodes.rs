@@ -400,11 +400,16 @@ fn a_retained_message_that_a_lost_node_has_copied_to_some_is_kept_by_all() {
     }
     net.lose_node(0);
     net.go_on();
+    keep(&mut net, "PUBLISH t q0 retain kept");
+}
+
+/// Nodes 1 and 2 keep this for who subscribes to `t`.
+fn keep(net: &mut Net, retained: &str) {
     for node in [1, 2] {
-        let subscriber = join_at(&mut net, node, &format!("s{node}"), Ask::default());
+        let subscriber = join_at(net, node, &format!("s{node}"), Ask::default());
         net.subscribe(subscriber, "t", Q1);
         net.go_on();
-        assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q0 retain kept"], "{node}");
+        assert_eq!(net.read(subscriber), ["SUBACK [1]", retained], "{node}");
     }
 }
 
@@ -428,12 +433,7 @@ fn what_is_retained_after_one_that_expired_on_some_is_kept_by_all() {
     let publisher = join_at(&mut net, 2, "p", Ask::default());
     net.publish_packet(publisher, &Publish { retain: true, ..message("t", Q1, 1, "kept") });
     net.go_on();
-    for node in [1, 2] {
-        let subscriber = join_at(&mut net, node, &format!("s{node}"), Ask::default());
-        net.subscribe(subscriber, "t", Q1);
-        net.go_on();
-        assert_eq!(net.read(subscriber), ["SUBACK [1]", "PUBLISH t q1 #1 retain kept"], "{node}");
-    }
+    keep(&mut net, "PUBLISH t q1 #1 retain kept");
 }
 
 #[test]

@@ -18,13 +18,11 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        if !self.outbox.has_waiting() && self.outbox.noting == 0 {
+        if self.outbox.may_note() {
             return self.switch(to, way, now, sink);
         }
-        self.outbox.noting += 1;
         self.claims.switching.insert(way);
-        let ticket = self.answers.insert_for_nobody(Reply::Switched { to, way }, now);
-        self.log.wait_for_last(ticket);
+        self.note_behind_letters(Reply::Switched { to, way }, now);
     }
 
     /// What this shard routes from now on is for where the session goes.
