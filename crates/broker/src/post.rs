@@ -268,6 +268,21 @@ impl Post {
         if self.peers.get(&member.slot).is_some_and(|peer| peer.member == member) {
             return;
         }
+        let peer = self.peers.get_mut(&member.slot);
+        let is_known = |peer: &&mut Peer| {
+            peer.is_here
+                && peer.missed_until.is_none()
+                && peer.member.shards == member.shards
+                && peer.link.is_with(member.incarnation)
+        };
+        if let Some(peer) = peer.filter(is_known) {
+            // It has come before etcd has said so, and the shards know.
+            tracing::info!(node = member.name, address = member.address, "a node is a member");
+            let (search, addresses) = Search::new(&member.address);
+            carrier.found(member.slot, &addresses);
+            (peer.member, peer.search) = (member, search);
+            return;
+        }
         let is_back = self.is_waited_for(&member);
         match is_back {
             true => carrier.leave(member.slot),

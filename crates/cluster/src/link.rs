@@ -259,6 +259,11 @@ impl Link {
         self.phase == Phase::Up
     }
 
+    /// Whether letters are for this start of the other node.
+    pub fn is_with(&self, incarnation: u64) -> bool {
+        self.incarnation == Some(incarnation)
+    }
+
     /// Whether the window has room. If not, whoever sends letters is to send less: as with the
     /// mailboxes of shards, nobody is read from whose input would make some.
     pub fn has_room(&self) -> bool {

@@ -109,6 +109,7 @@ fn letters_for_a_node_that_was_started_anew_are_dropped_and_that_is_said() {
     connect(&mut a, &mut b, &mut notes);
     let up = Note::Up(Peer { incarnation: 21, version: Mail::VERSION, is_resumed: false });
     assert_eq!(notes[0].0[1..], [Note::Reset(3), up]);
+    assert_eq!((a.is_with(20), a.is_with(21)), (false, true));
     push(&mut a, &letter(4));
     pass(&mut a, &mut b, NOW, &mut notes[1]);
     pass(&mut b, &mut a, NOW, &mut notes[0]);
