@@ -1,7 +1,7 @@
 //! What a shard of a node among others knows of claims: who waits to be let in, and which sessions
 //! are on their way from one node to another.
 
-use crate::keys::{Claim, Micros, PageTicket, SessionKey, ShardId, Ticket};
+use crate::keys::{Claim, Lsn, Micros, PageTicket, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::{Message, Queued};
 use crate::page::PageRef;
@@ -9,6 +9,7 @@ use crate::parcel::{Admitted, MovedSubscription};
 use crate::record::Wall;
 use crate::session::Absence;
 use crate::shard_set::ShardSet;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub(crate) struct Claims {
     /// The node whose sessions are taken over.
     pub(crate) adopts_from: Option<Range<u16>>,
     /// Messages for members of groups that are held, oldest first.
-    pub(crate) held_picks: VecDeque<HeldPick>,
+    pub(crate) held_picks: VecDeque<HeldPicks>,
     /// How many of its sessions are claimed and not here yet.
     pub(crate) adopting: usize,
     /// Those that are claimed after that, and the shards that have them.
@@ -101,14 +102,15 @@ pub(crate) struct Claimant {
     pub(crate) number: u64,
 }
 
-/// A message that is held for a member of a group (`shard/held_picks.rs`).
+/// A message that is held for members of groups (`shard/held_picks.rs`).
 #[derive(Debug)]
-pub(crate) struct HeldPick {
-    pub(crate) pick: GroupPick,
+pub(crate) struct HeldPicks {
+    pub(crate) picks: SmallVec<[GroupPick; 1]>,
     pub(crate) message: Arc<Message>,
-    /// Whoever waits for it waits for a receipt of this shard, by this number; the same for all
-    /// that are held of one input.
+    /// Whoever waits for it waits for a receipt of this shard, by this number.
     pub(crate) number: Option<u64>,
+    /// What the message is called, if it is mailed: until a member is chosen it is for this shard.
+    pub(crate) mailed: Option<Lsn>,
 }
 
 /// A session that leaves. It is here until whoever gets it says that it has it.
@@ -138,6 +140,10 @@ impl Leaving {
     /// It gets a message that whoever gets it has as well. Its queue has no more than
     /// `messages_max`, the last ones.
     pub(crate) fn note_twice(&mut self, message: &Arc<Message>, messages_max: u32) {
+        // Several subscriptions bring it once.
+        if self.twice.back().is_some_and(|last| Arc::ptr_eq(last, message)) {
+            return;
+        }
         self.twice.push_back(Arc::clone(message));
         if self.twice.len() > messages_max as usize {
             self.twice.pop_front();

@@ -84,10 +84,11 @@ pub enum Mail {
         /// The members of shared subscriptions that the sender chose at the receiver. Whoever
         /// routes a message chooses for every group, so the receiver serves no other.
         picks: SmallVec<[GroupPick; 1]>,
-        /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement.
+        /// Comes back in [`Mail::Receipt`], if the publisher waits for an acknowledgement, or if it
+        /// is mailed to another node.
         number: Option<u64>,
         /// Its name in the sender's log, if that has it and whom it is for: then it is taken
-        /// whatever memory there is, and [`Mail::Kept`] follows.
+        /// whatever memory there is. Within a node [`Mail::Kept`] follows.
         mailed: Option<Lsn>,
     },
     /// All messages that the receiver mailed to the sender up to this one outlive a crash there.

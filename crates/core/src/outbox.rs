@@ -10,16 +10,19 @@
 //! order of their names, so a mark is one number. A name is of one log, and a start begins every
 //! log anew without mailed messages and marks: so no name is ever looked for in another's log.
 //!
-//! Between nodes nothing is mailed. Where logs are copied to other nodes, a mark says how far the
-//! numbered letters of another node's shard were handled: who begins from the log gets those that
-//! had no receipt again, and takes each once. These numbers grow over starts of their sender, so
-//! such a mark is kept for ever.
+//! Where logs are copied to other nodes, messages are mailed between nodes as well. Names are
+//! numbers there that grow over starts of their sender. Whoever begins from its log mails to other
+//! nodes what is not done under the names that it had, and each is taken once: the marks of other
+//! nodes' shards are kept for ever. A receipt says that a message is safe there.
+//!
+//! What is not mailed has a mark as well, of the numbers of letters: who begins from the log of
+//! their receiver gets those that had no receipt again, and takes each once.
 
 use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::Message;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Mailed messages that are not done, of which there may be so many: beyond, a publisher waits
@@ -46,8 +49,8 @@ pub struct MailTarget {
 pub struct Mark {
     /// The shard.
     pub from: ShardId,
-    /// How far: by the name of the message in its log, or, if it is of another node, by the number
-    /// of its letter.
+    /// How far: by the name of the message in its log, or, if it is of another node and not mailed,
+    /// by the number of its letter.
     pub number: Lsn,
     /// What became of this one. Those before it were handled as a whole, or have marks of their
     /// own.
@@ -63,6 +66,8 @@ pub enum Handling {
     Refused,
     /// Members of groups are not served yet.
     PutOff,
+    /// A shard of another node has mailed it, and all that it is for is in the log.
+    Mailed,
 }
 
 /// Letters that wait for a commit.
@@ -81,9 +86,13 @@ pub(crate) struct Letters {
 /// A mailed message that is not done.
 #[derive(Debug)]
 pub(crate) struct Open {
+    /// Where the log has it.
+    pub(crate) lsn: Lsn,
     pub(crate) message: Arc<Message>,
     /// Those who have not said that they have it.
     pub(crate) targets: Vec<MailTarget>,
+    /// It is from before the start: shards of other nodes are mailed it as they come.
+    pub(crate) is_restored: bool,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +105,8 @@ struct Peer {
     uncommitted: VecDeque<(Lsn, Lsn)>,
     /// The last of its letters that were not handled as a whole.
     not_whole: BTreeMap<Lsn, Handling>,
+    /// All that it has mailed up to this one was handled here, if it is of another node.
+    marked_far: Option<Lsn>,
 }
 
 /// Everything of one shard.
@@ -103,6 +114,10 @@ struct Peer {
 pub(crate) struct Outbox {
     peers: Vec<Peer>,
     open: BTreeMap<Lsn, Open>,
+    /// The last name that was given which is not that of its record.
+    last_name: u64,
+    /// Letters that are on their way again with what is from before the start.
+    restored: BTreeSet<(Lsn, ShardId)>,
     /// Whom the present message is for elsewhere.
     pub(crate) gathered: Vec<MailTarget>,
     /// The letters of the present request, until its acknowledgement is there; then those of what
@@ -122,6 +137,8 @@ impl Outbox {
         Self {
             peers: (0..shards).map(|_| Peer::default()).collect(),
             open: BTreeMap::new(),
+            last_name: 0,
+            restored: BTreeSet::new(),
             gathered: Vec::new(),
             present: Vec::new(),
             waiting: BTreeMap::new(),
@@ -141,8 +158,7 @@ impl Outbox {
     pub(crate) fn forget(&mut self, shard: ShardId) {
         // What it was before may come once more from whoever is in its place.
         let peer = &mut self.peers[usize::from(shard.0)];
-        let (marked, not_whole) = (peer.marked, std::mem::take(&mut peer.not_whole));
-        *peer = Peer { marked, not_whole, ..Peer::default() };
+        peer.uncommitted = VecDeque::new();
     }
 
     /// The letters of the message that the present request publishes.
@@ -190,27 +206,98 @@ impl Outbox {
         self.open.len() < OPEN_MAX
     }
 
+    /// Names are higher than `number`.
+    pub(crate) fn go_on_from(&mut self, number: u64) {
+        self.last_name = number.max(self.last_name);
+    }
+
+    /// The name of the next message, which is known to other nodes.
+    pub(crate) fn next_name(&mut self) -> Lsn {
+        self.last_name += 1;
+        Lsn(self.last_name)
+    }
+
     /// A message is mailed under this name.
-    pub(crate) fn add(&mut self, number: Lsn, message: Arc<Message>, targets: Vec<MailTarget>) {
-        for target in &targets {
+    pub(crate) fn add(&mut self, number: Lsn, open: Open) {
+        for target in &open.targets {
+            self.grow(usize::from(target.shard.0) + 1);
             self.peers[usize::from(target.shard.0)].open.push_back(number);
         }
-        self.open.insert(number, Open { message, targets });
+        self.open.insert(number, open);
+    }
+
+    /// What is to be mailed again to a shard of another node that has come, by names.
+    pub(crate) fn restored_for(&mut self, shard: ShardId) -> Vec<(Lsn, Arc<Message>, MailTarget)> {
+        let is_for_it = |target: &&MailTarget| target.shard == shard;
+        let all = self.open.iter().filter(|(_, open)| open.is_restored);
+        let its = all.filter_map(|(&name, open)| {
+            let target = open.targets.iter().find(is_for_it)?;
+            Some((name, Arc::clone(&open.message), target.clone()))
+        });
+        let its: Vec<_> = its.collect();
+        self.restored.extend(its.iter().map(|&(name, ..)| (name, shard)));
+        its
+    }
+
+    /// Shards of another node are lost to this one, which is cut off itself: what is open for them
+    /// waits until they are there again, as after a start.
+    pub(crate) fn keep_for(&mut self, is_lost: impl Fn(ShardId) -> bool) {
+        for open in self.open.values_mut() {
+            open.is_restored |= open.targets.iter().any(|target| is_lost(target.shard));
+        }
+        self.restored.retain(|&(_, shard)| !is_lost(shard));
+    }
+
+    /// Whether letters with this message are still to go to a shard when they may leave: not if it
+    /// is over, or goes there when that comes.
+    pub(crate) fn is_to_go(&self, number: Lsn, to: ShardId) -> bool {
+        let open = self.open.get(&number);
+        open.is_some_and(|it| !it.is_restored && it.targets.iter().any(|it| it.shard == to))
+    }
+
+    /// Nothing that was mailed is this shard's any more. Returns the names.
+    pub(crate) fn void(&mut self) -> Vec<Lsn> {
+        self.restored.clear();
+        self.peers.iter_mut().for_each(|peer| peer.open.clear());
+        std::mem::take(&mut self.open).into_keys().collect()
+    }
+
+    /// Whether such letters are on their way.
+    #[inline]
+    pub(crate) fn waits_for_restored(&self) -> bool {
+        !self.restored.is_empty()
+    }
+
+    /// A shard has this mailed message, and perhaps not those before it. Says whether all have.
+    pub(crate) fn had(&mut self, by: ShardId, number: Lsn) -> bool {
+        let peer = &mut self.peers[usize::from(by.0)];
+        let Ok(at) = peer.open.binary_search(&number) else { return false };
+        peer.open.remove(at);
+        crate::shrink::queue(&mut peer.open);
+        self.is_done(by, number)
+    }
+
+    fn is_done(&mut self, by: ShardId, number: Lsn) -> bool {
+        let Some(open) = self.open.get_mut(&number) else { return false };
+        self.restored.remove(&(number, by));
+        open.targets.retain(|target| target.shard != by);
+        let is_done = open.targets.is_empty();
+        if is_done {
+            self.open.remove(&number);
+        }
+        is_done
     }
 
     /// A shard has committed all that it was mailed up to `number`. Returns a message that is done
     /// by that; is to be called until there is none.
     pub(crate) fn take_done(&mut self, by: ShardId, number: Lsn) -> Option<Lsn> {
-        let peer = &mut self.peers[usize::from(by.0)];
-        while let Some(mailed) = peer.open.pop_front_if(|mailed| *mailed <= number) {
-            let Some(open) = self.open.get_mut(&mailed) else { continue };
-            open.targets.retain(|target| target.shard != by);
-            if open.targets.is_empty() {
-                self.open.remove(&mailed);
+        let at = usize::from(by.0);
+        while let Some(mailed) = self.peers[at].open.pop_front_if(|mailed| *mailed <= number) {
+            if self.is_done(by, mailed) {
                 return Some(mailed);
             }
         }
-        crate::shrink::queue(&mut peer.open);
+        crate::shrink::queue(&mut self.peers[at].open);
         None
     }
 
@@ -231,7 +318,11 @@ impl Outbox {
     /// All letters of a shard of another node up to this one were handled here.
     pub(crate) fn mark_letter(&mut self, Mark { from, number, handling }: Mark) {
         self.grow(usize::from(from.0) + 1);
-        let Peer { marked, not_whole, .. } = &mut self.peers[usize::from(from.0)];
+        let Peer { marked, not_whole, marked_far, .. } = &mut self.peers[usize::from(from.0)];
+        if handling == Handling::Mailed {
+            *marked_far = Some(number).max(*marked_far);
+            return;
+        }
         if handling == Handling::Whole {
             not_whole.remove(&number);
         } else {
@@ -250,14 +341,24 @@ impl Outbox {
         marked.filter(|marked| number <= *marked).map(|_| handling.unwrap_or(Handling::Whole))
     }
 
+    /// Whether a message that a shard of another node has mailed was handled here.
+    pub(crate) fn has_marked_far(&self, from: ShardId, number: Lsn) -> bool {
+        let peer = self.peers.get(usize::from(from.0));
+        peer.is_some_and(|peer| peer.marked_far.is_some_and(|marked| number <= marked))
+    }
+
     /// What was handled of everybody's letters.
     pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
-        (0..).map(ShardId).zip(&self.peers).flat_map(|(from, Peer { marked, not_whole, .. })| {
+        (0..).map(ShardId).zip(&self.peers).flat_map(|(from, peer)| {
+            let Peer { marked, not_whole, marked_far, .. } = peer;
+            let far = marked_far.map(|number| (number, Handling::Mailed)).into_iter();
             let mark = move |(number, handling)| Mark { from, number, handling };
             // A mark of one that is not whole would say that it is.
             let last = marked.filter(|number| !not_whole.contains_key(number));
             let all = last.map(|number| (number, Handling::Whole)).into_iter();
-            all.chain(not_whole.iter().map(|(&number, &handling)| (number, handling))).map(mark)
+            far.chain(all)
+                .chain(not_whole.iter().map(|(&number, &handling)| (number, handling)))
+                .map(mark)
         })
     }
 

@@ -242,7 +242,10 @@ impl Rebuild {
                 let message = self.messages.of(message).ok_or("its message is not there")?;
                 self.mailed.add(lsn, number, Arc::clone(message), targets.into_owned());
             }
-            Record::Marked { .. } | Record::Refused { .. } | Record::PutOff { .. } => {
+            Record::Marked { .. }
+            | Record::Refused { .. }
+            | Record::PutOff { .. }
+            | Record::MarkedFar { .. } => {
                 self.mailed.mark(lsn, &record);
             }
             Record::Delivered { number } => self.mailed.done(number),
@@ -255,15 +258,7 @@ impl Rebuild {
             Record::Session { session: Lsn::NONE, client_id, expiry_s, will } => {
                 self.begin(lsn, client_id, expiry_s, will.as_ref());
             }
-            Record::Gone { session } => {
-                if self.copied.take_if(|(copied, _)| *copied == session).is_some() {
-                    // Under its old name only.
-                } else if let Some(gone) = self.sessions.remove(&session) {
-                    self.by_client.remove(&gone.client_id);
-                } else {
-                    self.ignored += 1;
-                }
-            }
+            Record::Gone { session } => self.end(session),
             Record::Session { session, .. }
             | Record::Absent { session, .. }
             | Record::Subscribed { session, .. }
@@ -284,6 +279,16 @@ impl Rebuild {
             },
         }
         Ok(())
+    }
+
+    fn end(&mut self, session: Lsn) {
+        if self.copied.take_if(|(copied, _)| *copied == session).is_some() {
+            // Under its old name only.
+        } else if let Some(gone) = self.sessions.remove(&session) {
+            self.by_client.remove(&gone.client_id);
+        } else {
+            self.ignored += 1;
+        }
     }
 
     /// All that was there has been logged anew.
@@ -390,6 +395,7 @@ impl Rebuilt {
             | Record::Marked { .. }
             | Record::Refused { .. }
             | Record::PutOff { .. }
+            | Record::MarkedFar { .. }
             | Record::Delivered { .. }
             | Record::Gone { .. }
             | Record::Base

@@ -43,6 +43,8 @@ struct Peer {
     is_owed: bool,
     /// Its list of all that is there has come, if it is of another node.
     is_listed: bool,
+    /// The letter behind the list that it was given, until its receipt comes.
+    list_end: Option<u64>,
 }
 
 /// What a peer is to be told.
@@ -116,6 +118,29 @@ impl Receipts {
 
     pub(crate) fn is_listed(&self, shard: ShardId) -> bool {
         self.peers[usize::from(shard.0)].is_listed
+    }
+
+    /// `shard` is given a list, of whose end a receipt is to come.
+    pub(crate) fn begin_list(&mut self, shard: ShardId) {
+        self.peers[usize::from(shard.0)].list_end = Some(u64::MAX);
+    }
+
+    /// The number of the letter behind that list.
+    pub(crate) fn end_list(&mut self, shard: ShardId) -> u64 {
+        let number = self.number(shard);
+        self.peers[usize::from(shard.0)].list_end = Some(number);
+        number
+    }
+
+    /// A receipt came. Says whether it is the first for all of that list.
+    #[inline]
+    pub(crate) fn has_list(&mut self, from: ShardId, number: u64) -> bool {
+        self.peers[usize::from(from.0)].list_end.take_if(|end| *end <= number).is_some()
+    }
+
+    /// Whether that receipt is still to come.
+    pub(crate) fn waits_for_list(&self, shard: ShardId) -> bool {
+        self.peers[usize::from(shard.0)].list_end.is_some()
     }
 
     /// The number of the next letter to `shard` that somebody waits for.

@@ -143,11 +143,12 @@ pub enum Record<'a> {
     BaseEnd,
     /// A message is for other shards, which are mailed it after this commit.
     Mailed {
-        /// What it is called since an earlier record; [`Lsn::NONE`] if this is the first.
+        /// What it is called; [`Lsn::NONE`] if by this record.
         number: Lsn,
         /// The message.
         message: Lsn,
-        /// The shards that have not said to have it.
+        /// The shards that have not said to have it, or this one for members of groups that are
+        /// still to be chosen.
         targets: Cow<'a, [MailTarget]>,
     },
     /// All that a shard has mailed up to this message was handled.
@@ -170,6 +171,14 @@ pub enum Record<'a> {
         /// The shard.
         from: ShardId,
         /// The number of the letter.
+        number: Lsn,
+    },
+    /// All that a shard of another node has mailed up to this message was handled, as
+    /// [`Record::Marked`] says of those of its own.
+    MarkedFar {
+        /// The shard.
+        from: ShardId,
+        /// What it calls the message.
         number: Lsn,
     },
     /// A session has come from another node by this claim: where it was it may be still, by a lower
@@ -308,6 +317,7 @@ const CLAIMED: u8 = 23;
 const PAGED: u8 = 24;
 const FETCHED: u8 = 25;
 const PAGE: u8 = 26;
+const MARKED_FAR: u8 = 27;
 
 impl<'a> Record<'a> {
     /// What kind it is. A number never changes its meaning.
@@ -334,6 +344,7 @@ impl<'a> Record<'a> {
             Self::Marked { .. } => MARKED,
             Self::Refused { .. } => REFUSED,
             Self::PutOff { .. } => PUT_OFF,
+            Self::MarkedFar { .. } => MARKED_FAR,
             Self::Claimed { .. } => CLAIMED,
             Self::Delivered { .. } => DELIVERED,
             Self::Paged { .. } => PAGED,
@@ -366,6 +377,7 @@ impl<'a> Record<'a> {
             | Self::Marked { .. }
             | Self::Refused { .. }
             | Self::PutOff { .. }
+            | Self::MarkedFar { .. }
             | Self::Delivered { .. }
             | Self::Base
             | Self::BaseEnd
@@ -433,6 +445,7 @@ impl<'a> Record<'a> {
             | Self::Marked { .. }
             | Self::Refused { .. }
             | Self::PutOff { .. }
+            | Self::MarkedFar { .. }
             | Self::Claimed { .. }
             | Self::Delivered { .. }
             | Self::Paged { .. }
@@ -452,7 +465,8 @@ impl<'a> Record<'a> {
             }
             Self::Marked { from, number }
             | Self::Refused { from, number }
-            | Self::PutOff { from, number } => {
+            | Self::PutOff { from, number }
+            | Self::MarkedFar { from, number } => {
                 codec::put_number(out, u64::from(from.0));
                 codec::put_lsn(out, *number);
             }
@@ -543,7 +557,7 @@ impl<'a> Record<'a> {
                 payload: from.rest(),
             },
             CLEARED => Self::Cleared { topic: from.text()? },
-            MAILED..=CLAIMED => Self::decode_mailed(kind, from)?,
+            MAILED..=CLAIMED | MARKED_FAR => Self::decode_mailed(kind, from)?,
             FETCHED => Self::Fetched { session: from.lsn()?, page: PageId(from.number()?) },
             PAGED | PAGE => Self::decode_page(kind, from)?,
             _ => return Err(BadRecord::UnknownKind(kind)),
@@ -563,6 +577,7 @@ impl<'a> Record<'a> {
             MARKED => Self::Marked { from: from.shard()?, number: from.lsn()? },
             REFUSED => Self::Refused { from: from.shard()?, number: from.lsn()? },
             PUT_OFF => Self::PutOff { from: from.shard()?, number: from.lsn()? },
+            MARKED_FAR => Self::MarkedFar { from: from.shard()?, number: from.lsn()? },
             CLAIMED => Self::Claimed { session: from.lsn()?, claim: Claim(from.number()?) },
             _ => Self::Delivered { number: from.lsn()? },
         })

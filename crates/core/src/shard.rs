@@ -362,11 +362,8 @@ impl Shard {
                 self.on_receipt(from, number, &pending, &done, now, sink);
             }
             Mail::Publish { message, to_subscribers, picks, number, mailed: Some(mailed) } => {
-                self.note_stamp(from, &message);
-                self.claims.source = Some(from);
-                self.on_mailed(from, &message, (to_subscribers, picks), mailed, now, sink);
-                self.claims.source = None;
-                self.post_mailed_on((from, number), now);
+                let to = (to_subscribers, picks);
+                self.on_mailed(from, &message, to, (mailed, number), now, sink);
             }
             Mail::Kept { number } => self.on_kept(from, number, sink),
             Mail::Publish { message, to_subscribers, picks, number, mailed: None } => {
@@ -429,7 +426,12 @@ impl Shard {
         for conn in self.connections.keys() {
             if let Some(connection) = self.connections.get_mut(conn) {
                 connection.take_will();
-                self.end(conn, Refusal::new(ReasonCode::ServerShuttingDown, ""), now, sink);
+                // A CONNACK has no code that says more.
+                let reason = match connection.live_mut() {
+                    Some(_) => ReasonCode::ServerShuttingDown,
+                    None => ReasonCode::ServerUnavailable,
+                };
+                self.end(conn, Refusal::new(reason, ""), now, sink);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Messages that were mailed to other nodes, until these have them. If such a node is lost, other
 //! members of shared subscriptions are chosen; if another takes its place, that gets them.
 
-use crate::keys::ShardId;
+use crate::keys::{Lsn, ShardId};
 use crate::mail::GroupPick;
 use crate::message::Message;
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// By the shard that they went to. There are no more than letters whose receipts somebody waits
-/// for.
+/// for, and mailed messages.
 #[derive(Debug, Default)]
 pub(crate) struct Unreceived {
     /// All are kept, as each node's log is copied to another one, and what that has is here again
@@ -34,6 +34,8 @@ pub(crate) struct Sent {
     pub(crate) message: Arc<Message>,
     pub(crate) to_subscribers: bool,
     pub(crate) picks: SmallVec<[GroupPick; 1]>,
+    /// What it is called, if it is mailed.
+    pub(crate) mailed: Option<Lsn>,
 }
 
 impl Unreceived {
@@ -47,19 +49,28 @@ impl Unreceived {
         self.peers.entry(to).or_default().sent.push_back(sent);
     }
 
-    /// The letters up to this one are in force there, but for those that are pending.
+    /// The letters up to this one are in force there, but for those that are pending. Tells `had`
+    /// of those that are mailed.
     #[cold]
-    pub(crate) fn received(&mut self, from: ShardId, number: u64, pending: &[u64], done: &[u64]) {
+    pub(crate) fn received(
+        &mut self,
+        (from, number): (ShardId, u64),
+        (pending, done): (&[u64], &[u64]),
+        mut had: impl FnMut(Lsn),
+    ) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         while let Some(sent) = peer.sent.pop_front_if(|sent| sent.number <= number) {
             // They are named again when they are done.
             if pending.binary_search(&sent.number).is_ok() {
                 peer.pending.push_back(sent);
+            } else {
+                sent.mailed.into_iter().for_each(&mut had);
             }
         }
         for number in done {
             if let Some(at) = position(&peer.pending, *number) {
-                peer.pending.remove(at);
+                let sent = peer.pending.remove(at);
+                sent.and_then(|sent| sent.mailed).into_iter().for_each(&mut had);
             }
         }
         if peer.sent.is_empty() && peer.pending.is_empty() {
@@ -106,7 +117,8 @@ mod tests {
             expires_at: None,
             stamp: None,
         });
-        Sent { number, message, to_subscribers: true, picks: SmallVec::new() }
+        let mailed = (number % 2 == 1).then_some(Lsn(number));
+        Sent { number, message, to_subscribers: true, picks: SmallVec::new(), mailed }
     }
 
     #[test]
@@ -115,14 +127,17 @@ mod tests {
         let mut all = Unreceived::default();
         (1..=5).for_each(|number| all.note(one, sent(number)));
         all.note(other, sent(1));
-        all.received(one, 3, &[2, 3], &[]);
-        all.received(one, 4, &[], &[3]);
+        let mut had = Vec::new();
+        all.received((one, 3), (&[2, 3], &[]), |name| had.push(name.0));
+        assert_eq!(had, [1]);
+        all.received((one, 4), (&[], &[3]), |name| had.push(name.0));
+        assert_eq!(had, [1, 3]);
         let left = all.take(one);
         assert_eq!(left.iter().map(|sent| sent.number).collect::<Vec<_>>(), [2, 5]);
         all.put_back(one, left);
         assert_eq!([2, 3, 5].map(|number| all.has(one, number)), [true, false, true]);
-        all.received(one, 5, &[], &[]);
-        all.received(other, 1, &[], &[]);
+        all.received((one, 5), (&[], &[]), |_| {});
+        all.received((other, 1), (&[], &[]), |_| {});
         assert!(all.is_empty());
     }
 }

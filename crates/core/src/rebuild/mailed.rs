@@ -16,6 +16,8 @@ pub(super) struct Mailed {
     marks: BTreeMap<ShardId, (Lsn, Lsn)>,
     /// Those of these letters that were not handled as a whole, with the place of the record.
     not_whole: BTreeMap<(ShardId, Lsn), (Lsn, Handling)>,
+    /// The same as marks, of what shards of other nodes have mailed.
+    far: BTreeMap<ShardId, (Lsn, Lsn)>,
 }
 
 impl Mailed {
@@ -36,9 +38,14 @@ impl Mailed {
 
     pub(super) fn mark(&mut self, lsn: Lsn, record: &Record<'_>) {
         let Some(Mark { from, number, handling }) = record.as_mark() else { return };
-        let mark = self.marks.entry(from).or_insert((lsn, number));
+        let marks = match handling {
+            Handling::Mailed => &mut self.far,
+            _ => &mut self.marks,
+        };
+        let mark = marks.entry(from).or_insert((lsn, number));
         *mark = (lsn, number.max(mark.1));
         match handling {
+            Handling::Mailed => None,
             Handling::Whole => self.not_whole.remove(&(from, number)),
             Handling::Refused | Handling::PutOff => {
                 self.not_whole.insert((from, number), (lsn, handling))
@@ -49,7 +56,8 @@ impl Mailed {
     /// All that was there has been logged anew.
     pub(super) fn end_base(&mut self, base: Lsn) -> Result<(), &'static str> {
         let mut places = self.open.values().map(|&(lsn, ..)| lsn);
-        if places.any(|lsn| lsn < base) || self.marks.values().any(|&(lsn, _)| lsn < base) {
+        let mut marks = self.marks.values().chain(self.far.values());
+        if places.any(|lsn| lsn < base) || marks.any(|&(lsn, _)| lsn < base) {
             return Err("a mailed message, or a mark, was not logged anew");
         }
         // Of these the oldest are left out when they are many.
@@ -66,7 +74,13 @@ impl Mailed {
         let handling = Handling::Whole;
         let marks = marks.map(move |(&from, &(_, number))| Mark { from, number, handling });
         let marks = marks.filter(|mark| !self.not_whole.contains_key(&(mark.from, mark.number)));
-        marks.chain(others.map(|(&(from, number), &(_, handling))| Mark { from, number, handling }))
+        let far = self.far.iter().map(|(&from, &(_, number))| (from, number));
+        let far = far.map(|(from, number)| Mark { from, number, handling: Handling::Mailed });
+        far.chain(marks).chain(others.map(|(&(from, number), &(_, handling))| Mark {
+            from,
+            number,
+            handling,
+        }))
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = (Lsn, &Arc<Message>, &[MailTarget])> {

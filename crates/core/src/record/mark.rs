@@ -10,6 +10,7 @@ impl Record<'_> {
             Handling::Whole => Record::Marked { from, number },
             Handling::Refused => Record::Refused { from, number },
             Handling::PutOff => Record::PutOff { from, number },
+            Handling::Mailed => Record::MarkedFar { from, number },
         }
     }
 
@@ -19,6 +20,7 @@ impl Record<'_> {
             Record::Marked { from, number } => (from, number, Handling::Whole),
             Record::Refused { from, number } => (from, number, Handling::Refused),
             Record::PutOff { from, number } => (from, number, Handling::PutOff),
+            Record::MarkedFar { from, number } => (from, number, Handling::Mailed),
             _ => return None,
         };
         Some(Mark { from, number, handling })

@@ -104,7 +104,8 @@ fn paged() -> impl Strategy<Value = Record<'static>> {
 }
 
 fn mark() -> impl Strategy<Value = Record<'static>> {
-    let handling = select(&[Handling::Whole, Handling::Refused, Handling::PutOff]);
+    let handling =
+        select(&[Handling::Whole, Handling::Refused, Handling::PutOff, Handling::Mailed]);
     (any::<u16>(), lsn(), handling).prop_map(|(from, number, handling)| {
         Record::of_mark(Mark { from: ShardId(from), number, handling })
     })
@@ -210,7 +211,7 @@ proptest! {
 fn every_kind_has_a_number_of_its_own_and_the_rest_are_unknown() {
     for kind in 0..=u8::MAX {
         let unknown = Record::decode(kind, &[], WALL) == Err(BadRecord::UnknownKind(kind));
-        let is_known = (SESSION..=PAGE).contains(&kind);
+        let is_known = (SESSION..=MARKED_FAR).contains(&kind);
         assert_eq!(unknown, !is_known, "{kind}");
     }
 }

@@ -138,7 +138,10 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         if !self.unreceived.is_empty() {
-            self.unreceived.received(from, number, pending, done);
+            self.note_received((from, number), (pending, done), now, sink);
+        }
+        if self.answers.receipts.has_list(from, number) {
+            self.answer_all_claimants(now, sink);
         }
         while let Some(ticket) = self.answers.receipts.take_met(from, number, pending) {
             self.met(ticket, now, sink);

@@ -178,7 +178,7 @@ impl Shard {
             SessionMail::Part { claim, part } => self.on_part((claim, from), part, now, sink),
             SessionMail::Taken { claim } => self.on_taken(from, claim, now, sink),
             SessionMail::Will { client_id, claim, will, wait_s } => {
-                self.on_will(client_id, (from, claim), (&will, wait_s));
+                self.on_will(&client_id, (from, claim), (&will, wait_s), now);
             }
             SessionMail::WillOver { client_id } => self.will_is_over(&client_id, from),
             SessionMail::WillTaken { client_id, claim } => {

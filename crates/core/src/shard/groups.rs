@@ -7,7 +7,7 @@
 
 use super::Shard;
 use super::room::Room;
-use crate::keys::{Micros, SessionKey, ShardId, Ticket};
+use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::MailTarget;
@@ -138,8 +138,8 @@ impl Shard {
             } else {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
-                self.note_sent(shard, number, &message, (to_subscribers, &picks));
                 let mailed = None;
+                self.note_sent(shard, (number, mailed), &message, (to_subscribers, &picks));
                 sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
             }
         }
@@ -151,7 +151,7 @@ impl Shard {
     pub(super) fn note_sent(
         &mut self,
         to: ShardId,
-        number: Option<u64>,
+        (number, mailed): (Option<u64>, Option<Lsn>),
         message: &Arc<Message>,
         (to_subscribers, picks): (bool, &SmallVec<[GroupPick; 1]>),
     ) {
@@ -160,40 +160,52 @@ impl Shard {
             && !self.place.node.contains(&to.0)
         {
             let (message, picks) = (Arc::clone(message), picks.clone());
-            self.unreceived.note(to, Sent { number, message, to_subscribers, picks });
+            self.unreceived.note(to, Sent { number, message, to_subscribers, picks, mailed });
         }
     }
 
     /// Chooses other members for what went to those of a shard that is lost, if that did not say
     /// that they have it. Their publishers wait for these.
     pub(super) fn choose_for_lost(&mut self, lost: ShardId, now: Micros, sink: &mut impl Sink) {
-        for Sent { number, message, picks, .. } in self.unreceived.take(lost) {
+        for Sent { number, message, picks, mailed, .. } in self.unreceived.take(lost) {
+            if mailed.is_some() && self.keeps_mail() {
+                continue;
+            }
             let ticket = self.answers.receipts.waiting_for(lost, number);
-            self.choose_for(&message, picks, ticket, now, sink);
+            self.choose_for(&message, picks, (ticket, mailed.is_some()), now, sink);
+            mailed.into_iter().for_each(|name| self.note_had(lost, name, sink));
         }
     }
 
     /// Chooses members again for a message that was chosen some for before. Who waits for it waits
-    /// for these.
+    /// for these. One that is mailed is mailed on.
     pub(super) fn choose_for(
         &mut self,
         message: &Arc<Message>,
         picks: impl IntoIterator<Item = GroupPick>,
-        ticket: Option<Ticket>,
+        (ticket, is_mailed): (Option<Ticket>, bool),
         now: Micros,
         sink: &mut impl Sink,
     ) {
         self.begin_answer();
         let mut delivery = Delivery::from_message(message, None);
         delivery.is_awaited = ticket.is_some();
+        delivery.is_gathered = is_mailed;
         self.filters.conditions.next_message();
         self.encoder.begin();
         for pick in picks {
+            if self.is_late(message, now) {
+                continue;
+            }
             self.choose_again(GroupPick { hops: 0, ..pick }, &delivery, sink);
             self.deliver_to_chosen(&mut delivery, now, sink);
         }
         if !self.picks.there.is_empty() {
             self.mail_to_shards(false, &mut delivery, sink);
+        }
+        if is_mailed {
+            self.mail_on(&mut delivery, sink);
+            self.post_last(ticket, now);
         }
         ticket.into_iter().for_each(|ticket| self.add_waits(ticket));
     }

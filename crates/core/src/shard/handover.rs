@@ -518,6 +518,11 @@ impl Shard {
             let Some(leaving) = self.claims.leaving.remove(&way) else { continue };
             self.stay(leaving, now, sink);
         }
+    }
+
+    /// Those that are here are others: sessions that wait for nobody else go on. Who is in the
+    /// place of a lost node is waited for as that was: it may still mail what is for them.
+    pub(super) fn go_on_moving(&mut self, now: Micros, sink: &mut impl Sink) {
         let ways: Vec<Way> = self.claims.leaving.keys().copied().collect();
         ways.into_iter().for_each(|way| self.seal_if_all_is_there(way, sink));
         let ways: Vec<Way> = self.claims.coming.keys().copied().collect();

@@ -3,18 +3,21 @@
 //! Where logs are copied to other nodes, what was acknowledged outlives the loss of any. A session
 //! that comes from another node is in no log here before it is whole; one that stays, or is here
 //! from a copy, may have gone on elsewhere, which the others say when they tell of all that they
-//! have. What such a member is chosen for is held, with whoever waits for it, until that is known,
-//! and a member is chosen again then.
+//! have. What such a member is chosen for is held until that is known, and a member is chosen
+//! again then. Whoever waits for it waits on, unless it is mailed ([`crate::outbox`]): then the log
+//! has it until a member is chosen.
 
 use super::Shard;
 use super::slices::Work;
-use crate::claims::{Claims, HeldPick};
+use crate::claims::{Claims, HeldPicks};
 use crate::clients::Clients;
 use crate::keys::{Micros, ShardId};
 use crate::mail::GroupPick;
 use crate::message::Delivery;
+use crate::outbox::{Letters, MailTarget};
 use crate::routing::Subscriber;
 use crate::sink::Sink;
+use smallvec::smallvec;
 use std::sync::Arc;
 use weir_wire::QoS;
 
@@ -60,10 +63,54 @@ impl Shard {
                 self.picks.there.push((from, GroupPick { hops: pick.hops + 1, ..pick }));
                 continue;
             }
+            if delivery.is_gathered {
+                self.gather_own(pick);
+                continue;
+            }
             let number = delivery.is_awaited.then(|| self.answers.mailed_once(own));
             let message = Arc::clone(delivery.lent(&mut self.pool));
-            self.claims.held_picks.push_back(HeldPick { pick, message, number });
+            self.hold_one(HeldPicks { picks: smallvec![pick], message, number, mailed: None });
         }
+    }
+
+    /// What is held of one message is held as one.
+    fn hold_one(&mut self, held: HeldPicks) {
+        let last = self.claims.held_picks.back_mut();
+        let is_of_it = |last: &&mut HeldPicks| {
+            Arc::ptr_eq(&last.message, &held.message)
+                && (last.number, last.mailed) == (held.number, held.mailed)
+        };
+        match last.filter(is_of_it) {
+            Some(last) => last.picks.extend(held.picks),
+            None => self.claims.held_picks.push_back(held),
+        }
+    }
+
+    /// The present message is for a member here that is chosen again later.
+    pub(super) fn gather_own(&mut self, pick: GroupPick) {
+        let own = self.place.id;
+        let gathered = &mut self.outbox.gathered;
+        match gathered.iter_mut().find(|target| target.shard == own) {
+            Some(target) => target.picks.push(pick),
+            None => {
+                let (to_subscribers, picks) = (false, smallvec![pick]);
+                gathered.push(MailTarget { shard: own, to_subscribers, picks });
+            }
+        }
+    }
+
+    /// Holds what is for this shard itself of a message that is gathered, in the log if it is
+    /// mailed.
+    pub(super) fn hold_gathered(&mut self, letters: &mut Letters, is_awaited: bool) {
+        let own = self.place.id;
+        let mailed = letters.number;
+        let at = letters.targets.iter().position(|target| target.shard == own);
+        let Some(MailTarget { picks, .. }) = at.map(|at| letters.targets.remove(at)) else {
+            return;
+        };
+        let is_waited_for = is_awaited && mailed.is_none();
+        let number = is_waited_for.then(|| self.answers.mailed_once(own));
+        self.hold_one(HeldPicks { picks, message: Arc::clone(&letters.message), number, mailed });
     }
 
     /// Where a member's session comes from, if it is a member there still. That takes what it is
@@ -95,16 +142,18 @@ impl Shard {
                 return self.slices.put_off(Work::HeldPicks(count - done), now);
             }
             self.slices.add(PICK_STEPS);
-            let Some(HeldPick { pick, message, number }) = self.claims.held_picks.pop_front()
-            else {
-                return;
-            };
+            let Some(held) = self.claims.held_picks.pop_front() else { return };
+            if held.mailed.is_some() && self.has_unlisted() {
+                // Most would be held again, each time with records of it.
+                self.claims.held_picks.push_back(held);
+                continue;
+            }
+            let HeldPicks { picks, message, number, mailed } = held;
             let own = self.place.id;
             let ticket = number.and_then(|it| self.answers.receipts.waiting_for(own, it));
-            self.choose_for(&message, [pick], ticket, now, sink);
-            let next = self.claims.held_picks.front();
-            let is_last = next.is_none_or(|next| next.number != number);
-            if let Some(number) = number.filter(|_| is_last)
+            self.choose_for(&message, picks, (ticket, mailed.is_some()), now, sink);
+            mailed.into_iter().for_each(|name| self.note_had(own, name, sink));
+            if let Some(number) = number
                 && let Some(ticket) = self.answers.receipts.take_waiting(own, number)
             {
                 self.met(ticket, now, sink);

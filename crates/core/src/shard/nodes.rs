@@ -15,8 +15,8 @@ use super::claims::tell_held;
 use super::connect::OWN_CLIENT_IDS;
 use super::slices::{Forget, List, Work};
 use crate::copied::Copy;
-use crate::keys::{Lsn, Micros, SessionKey, ShardId, Version};
-use crate::mail::Mail;
+use crate::keys::{Claim, Micros, SessionKey, ShardId, Version};
+use crate::mail::{Mail, SessionMail};
 use crate::message::Message;
 use crate::own::is_brokers_own;
 use crate::record::Wall;
@@ -45,7 +45,7 @@ impl Shard {
         self.claims.set_clustered(now, wall);
         self.clients.begin_assigned(number);
         self.retained.set_clustered(&self.place.node, number);
-        self.answers.receipts.go_on_from(number);
+        self.go_on_from(number);
         self.filters.set_others();
     }
 
@@ -60,8 +60,9 @@ impl Shard {
         self.retained.stamps.grow(shards);
         let Some(visit) = self.place.add_node(node.clone()) else { return };
         self.begin_list(&node, sink);
+        node.clone().for_each(|shard| self.mail_restored(ShardId(shard), sink));
         self.claim_of(&node, now, sink);
-        self.list_all(node, visit, now, sink);
+        self.list_all(node, (visit, false), now, sink);
         self.settle(now, sink);
     }
 
@@ -76,7 +77,7 @@ impl Shard {
     pub(super) fn list_all(
         &mut self,
         node: Range<u16>,
-        visit: u64,
+        (visit, is_replaced): (u64, bool),
         now: Micros,
         sink: &mut impl Sink,
     ) {
@@ -84,7 +85,11 @@ impl Shard {
         self.say_switched(&node, sink);
         self.tell_taken_wills(&node, sink);
         self.choose_watcher(now);
-        let list = List { to: node, visit, filter: 0, session: 0, topic: None, cleared: 0 };
+        if is_replaced {
+            node.clone().for_each(|shard| self.answers.receipts.begin_list(ShardId(shard)));
+        }
+        let list =
+            List { to: node, visit, is_replaced, filter: 0, session: 0, topic: None, cleared: 0 };
         self.go_on_listing(Box::new(list), now, sink);
     }
 
@@ -99,12 +104,15 @@ impl Shard {
         self.filters.gone.extend(node.clone().map(ShardId));
         self.filters.unlisted.remove_all(&node);
         self.forget_of(&node, now, sink);
+        self.go_on_moving(now, sink);
+        if self.keeps_mail() {
+            self.outbox.keep_for(|shard| node.contains(&shard.0));
+        }
         node.clone().for_each(|shard| self.choose_for_lost(ShardId(shard), now, sink));
         for shard in node.clone().map(ShardId) {
             for ticket in self.answers.receipts.forget(shard) {
                 self.met(ticket, now, sink);
             }
-            self.on_kept(shard, Lsn(u64::MAX), sink);
             self.outbox.forget(shard);
         }
         self.answer_all_claimants(now, sink);
@@ -141,14 +149,22 @@ impl Shard {
         self.settle(now, sink);
     }
 
-    /// Whether some of them have not, or may be still to come.
+    /// Whether other nodes are lost to this one because it is no member. If it is one again, and
+    /// nobody has opened the copy of its log, it mails them what it has mailed before.
+    pub(super) fn keeps_mail(&self) -> bool {
+        self.claims.is_joining && self.unreceived.is_copied
+    }
+
+    /// Whether some of them have not, or may be still to come, or have not got the list of what is
+    /// here and all that is from before a start.
     pub(super) fn has_unlisted(&self) -> bool {
-        if self.claims.is_joining {
+        if self.claims.is_joining || self.outbox.waits_for_restored() {
             return true;
         }
         let mut others = self.place.others();
         others.remove_all(&self.place.node);
-        others.any(|shard| !self.answers.receipts.is_listed(shard))
+        let receipts = &self.answers.receipts;
+        others.any(|shard| !receipts.is_listed(shard) || receipts.waits_for_list(shard))
     }
 
     /// A letter that only shards of other nodes send.
@@ -180,12 +196,25 @@ impl Shard {
             && self.list_cleared(&mut list, sink)
         {
             let received = self.retained.stamps.received();
-            for shard in list.to.map(ShardId) {
+            for shard in list.to.clone().map(ShardId) {
                 sink.mail(shard, Mail::Listed { received: received.clone() });
+                if list.is_replaced {
+                    self.end_list(shard, sink);
+                }
             }
         } else {
             self.slices.put_off(Work::List(list), now);
         }
+    }
+
+    /// Who is in the place of a lost node may have sessions by later claims than those that are
+    /// here, and says so as it gets the list: nothing is certain before it has all of that, which
+    /// the receipt of a claim for nobody says.
+    fn end_list(&mut self, shard: ShardId, sink: &mut impl Sink) {
+        let number = self.answers.receipts.end_list(shard);
+        let (client_id, claim, is_clean) = (Box::default(), Claim::NONE, false);
+        let mail = SessionMail::Claim { client_id, claim, is_clean, number };
+        sink.mail(shard, Mail::Session(mail));
     }
 
     /// Says whether those were all.

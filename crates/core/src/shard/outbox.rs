@@ -7,12 +7,13 @@ use crate::base::Cycle;
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
-use crate::outbox::{Letters, MailTarget};
+use crate::outbox::{Handling, Letters, MailTarget, Mark, Open};
 use crate::record::Record;
 use crate::sink::Sink;
-use crate::undelivered::Undelivered;
+use crate::undelivered::{Late, Undelivered};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_wire::QoS;
@@ -71,8 +72,10 @@ impl Shard {
         let is_mailed = delivery.qos == QoS::ExactlyOnce
             && delivery.publisher.is_some_and(is_durable)
             && !may_be_refused
-            // Nobody would mail it to another node again after a crash.
-            && letters_stay(&targets, &self.place.node)
+            // Copies of a retained message have their say too, before its identifier is noted.
+            && !self.answers.has_mailed()
+            // Else nobody would mail it to another node again after a crash.
+            && (self.unreceived.is_copied || letters_stay(&targets, &self.place.node))
             && !self.bounds.is_short
             && self.outbox.has_room()
             && !targets.iter().any(|target| self.answers.receipts.is_short(target.shard));
@@ -81,19 +84,25 @@ impl Shard {
         let mut letters = Letters { message, targets, number, publisher, ack };
         if is_mailed {
             letters.number = Some(self.log_mailed(delivery, &letters, sink));
-        } else if !self.stands_behind(publisher, delivery.retain) {
+        }
+        self.hold_gathered(&mut letters, delivery.is_awaited);
+        let waits = is_mailed
+            || self.stands_behind(publisher, delivery.retain)
+            // Sessions were left out that have it where they go once others have been told.
+            || !self.claims.switching.is_empty();
+        if !waits {
             for target in letters.targets {
                 let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
                 let receivers = (target.to_subscribers, &target.picks);
-                self.note_sent(target.shard, number, &letters.message, receivers);
+                self.note_sent(target.shard, (number, None), &letters.message, receivers);
                 let message = Arc::clone(&letters.message);
                 let (to_subscribers, picks, mailed) = (target.to_subscribers, target.picks, None);
                 let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
                 sink.mail(target.shard, mail);
             }
-            return;
+        } else if !letters.targets.is_empty() {
+            self.outbox.present.push(letters);
         }
-        self.outbox.present.push(letters);
     }
 
     fn log_mailed(
@@ -102,11 +111,28 @@ impl Shard {
         letters: &Letters,
         sink: &mut impl Sink,
     ) -> Lsn {
+        let name = self.unreceived.is_copied.then(|| self.outbox.next_name());
+        let Letters { message, targets, .. } = letters;
+        self.log_open(name, delivery, (Arc::clone(message), targets.clone(), false), sink)
+    }
+
+    /// Says in the log that a message is mailed, by this name or that of the record.
+    fn log_open(
+        &mut self,
+        name: Option<Lsn>,
+        delivery: &mut Delivery<'_>,
+        (message, targets, is_restored): (Arc<Message>, Vec<MailTarget>, bool),
+        sink: &mut impl Sink,
+    ) -> Lsn {
         let Self { log, outbox, .. } = self;
-        let message = log.message(delivery, sink);
-        let targets = Cow::Borrowed(&*letters.targets);
-        let number = log.append(&Record::Mailed { number: Lsn::NONE, message, targets }, sink);
-        outbox.add(number, Arc::clone(&letters.message), letters.targets.clone());
+        let record = Record::Mailed {
+            number: name.unwrap_or(Lsn::NONE),
+            message: log.message(delivery, sink),
+            targets: Cow::Borrowed(&*targets),
+        };
+        let lsn = log.append(&record, sink);
+        let number = name.unwrap_or(lsn);
+        outbox.add(number, Open { lsn, message, targets, is_restored });
         number
     }
 
@@ -176,19 +202,28 @@ impl Shard {
         for target in targets {
             // If nobody waits any more, nobody can be told of a refusal.
             let ack = ack.filter(|&ack| self.answers.get(ack).is_some());
-            if !self.place.has(target.shard) {
+            let is_over = mailed.is_some_and(|name| !self.outbox.is_to_go(name, target.shard));
+            if is_over || !self.place.has(target.shard) {
                 // Of a node that is lost.
+                if !is_over {
+                    let waiting = (ack, mailed.is_some());
+                    self.choose_for(&message, target.picks, waiting, now, sink);
+                    mailed.into_iter().for_each(|name| self.note_had(target.shard, name, sink));
+                }
                 ack.into_iter().for_each(|ack| self.met(ack, now, sink));
                 continue;
             }
-            let number = ack.map(|ack| {
-                let number = self.answers.receipts.number(target.shard);
+            let is_far = !self.place.node.contains(&target.shard.0);
+            let has_number = ack.is_some() || is_far && mailed.is_some();
+            let number = has_number.then(|| self.answers.receipts.number(target.shard));
+            if let (Some(ack), Some(number)) = (ack, number) {
                 self.answers.receipts.wait(target.shard, number, ack);
-                number
-            });
+            }
             self.slices.add(LETTER_STEPS);
             let receivers = (target.to_subscribers, &target.picks);
-            self.note_sent(target.shard, number, &message, receivers);
+            self.note_sent(target.shard, (number, mailed), &message, receivers);
+            // Names that are those of records mean nothing after a start.
+            let mailed = mailed.filter(|_| !is_far || self.unreceived.is_copied);
             let (message, to_subscribers, picks) =
                 (Arc::clone(&message), target.to_subscribers, target.picks);
             let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
@@ -202,23 +237,57 @@ impl Shard {
         from: ShardId,
         message: &Arc<Message>,
         (to_subscribers, picks): (bool, SmallVec<[GroupPick; 1]>),
-        mailed: Lsn,
+        (mailed, number): (Lsn, Option<u64>),
         now: Micros,
         sink: &mut impl Sink,
     ) {
+        self.note_stamp(from, message);
         self.begin_answer();
+        let is_far = !self.place.node.contains(&from.0);
+        if is_far && self.outbox.has_marked_far(from, mailed) {
+            return self.answer_again(from, message, (Handling::Mailed, number), now, sink);
+        }
         let mut delivery = Delivery::from_message(message, None);
-        delivery.is_gathered = true;
-        self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
+        delivery.is_gathered = self.log.is_on();
+        if !is_far || !self.is_late(message, now) {
+            self.claims.source = Some(from);
+            self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
+            self.claims.source = None;
+        }
         // Members of groups that were chosen anew elsewhere: their letters wait for the mark too.
         self.mail_on(&mut delivery, sink);
-        self.mark(from, mailed, sink);
+        if is_far {
+            self.put_mark(Mark { from, number: mailed, handling: Handling::Mailed }, sink);
+            self.post_far_on((from, number), now);
+        } else {
+            self.mark(from, mailed, sink);
+            self.post_mailed_on((from, number), now);
+        }
+    }
+
+    /// A letter of another node's shard was handled, as with [`Shard::post_mailed_on`]. The receipt
+    /// also says that all is safe here.
+    fn post_far_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
+        let Some(number) = number else { return self.post_last(None, now) };
+        if self.outbox.present.is_empty() {
+            return self.answer_letter(from, number, now);
+        }
+        self.answers.receipts.note_pending(from, number);
+        let ticket = self.insert_answer(None, Reply::Receipt { from, number }, 0, now);
+        self.post_last(Some(ticket), now);
+    }
+
+    /// The last letters of the present request go, for nobody or for what waits already.
+    pub(super) fn post_last(&mut self, ack: Option<Ticket>, now: Micros) {
+        if let Some(letters) = self.outbox.present.pop() {
+            self.post(Box::new(Letters { ack, ..letters }), now);
+        }
     }
 
     /// A mailed letter was handled: its sender gets a receipt, or once those have it who were
     /// chosen anew elsewhere. A client that unsubscribes after the PUBREC must have got the
     /// message.
-    pub(super) fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
+    fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
         let Some(letters) = self.outbox.present.pop() else {
             return number.into_iter().for_each(|it| self.answers.receipts.note(from, it));
         };
@@ -230,7 +299,8 @@ impl Shard {
         self.post(Box::new(Letters { ack, ..letters }), now);
     }
 
-    fn mail_on(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
+    /// Mails what is gathered of a message that was mailed here.
+    pub(super) fn mail_on(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         if self.outbox.gathered.is_empty() {
             return;
         }
@@ -239,7 +309,10 @@ impl Shard {
         let (number, publisher, ack) = (None, None, None);
         let mut letters = Letters { message, targets, number, publisher, ack };
         letters.number = Some(self.log_mailed(delivery, &letters, sink));
-        self.outbox.present.push(letters);
+        self.hold_gathered(&mut letters, false);
+        if !letters.targets.is_empty() {
+            self.outbox.present.push(letters);
+        }
     }
 
     /// A mailed message was handled: what was made of it is in the commit of the mark.
@@ -263,6 +336,45 @@ impl Shard {
         }
     }
 
+    /// A shard of another node has letters of ours in force, some of which are mailed.
+    #[cold]
+    pub(super) fn note_received(
+        &mut self,
+        (from, number): (ShardId, u64),
+        news: (&[u64], &[u64]),
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let mut all: SmallVec<[Lsn; 8]> = SmallVec::new();
+        self.unreceived.received((from, number), news, |name| all.push(name));
+        let has_waited = self.outbox.waits_for_restored();
+        all.into_iter().for_each(|name| self.note_had(from, name, sink));
+        if has_waited && !self.outbox.waits_for_restored() {
+            self.answer_all_claimants(now, sink);
+        }
+    }
+
+    /// A shard has a mailed message.
+    pub(super) fn note_had(&mut self, by: ShardId, number: Lsn, sink: &mut impl Sink) {
+        if self.outbox.had(by, number) {
+            self.log.append(&Record::Delivered { number }, sink);
+            self.slices.add(LETTER_STEPS);
+        }
+    }
+
+    /// A shard of another node has come: it is mailed what was not safe there before this one was
+    /// started, as the first that it gets.
+    pub(super) fn mail_restored(&mut self, to: ShardId, sink: &mut impl Sink) {
+        for (name, message, target) in self.outbox.restored_for(to) {
+            self.slices.add(LETTER_STEPS);
+            let number = Some(self.answers.receipts.number(to));
+            let MailTarget { to_subscribers, picks, .. } = target;
+            let mailed = Some(name);
+            self.note_sent(to, (number, mailed), &message, (to_subscribers, &picks));
+            sink.mail(to, Mail::Publish { message, to_subscribers, picks, number, mailed });
+        }
+    }
+
     /// Logs anew what is still needed of what was mailed. Says whether that was all.
     pub(super) fn log_outbox(&mut self, cycle: &mut Cycle, sink: &mut impl Sink) -> bool {
         let Self { log, outbox, slices, .. } = self;
@@ -272,7 +384,7 @@ impl Shard {
             }
         }
         while let Some((number, open)) = outbox.next_open(cycle.mailed) {
-            if number > cycle.base {
+            if open.lsn > cycle.base {
                 break;
             }
             if slices.is_spent() {
@@ -300,29 +412,60 @@ impl Shard {
     ) {
         self.slices.begin();
         let mut delivery = Delivery::from_message(&late.message, None);
+        delivery.is_gathered = true;
         self.filters.conditions.next_message();
         self.encoder.begin();
-        if late.target.to_subscribers {
-            self.matched.find(&self.filters, delivery.topic);
-            self.matched.collect(&mut self.filters, &delivery);
-            self.settle_conditions(&delivery, sink);
-            let mut subscribers = std::mem::take(&mut self.matched.subscribers);
-            subscribers.retain(|it| late.clients.contains(&*self.clients[it.session].client_id));
-            if !subscribers.is_empty() {
-                self.outlet().deliver_merged(&mut subscribers, &mut delivery, now, sink);
+        match &late.to {
+            Late::Here { target, clients } => {
+                if target.to_subscribers {
+                    self.deliver_late(clients, &mut delivery, now, sink);
+                }
+                if chooses && self.unreceived.is_copied {
+                    // Which members are here for good is not known yet.
+                    target.picks.iter().cloned().for_each(|pick| self.gather_own(pick));
+                    self.begin_answer();
+                    self.mail_on(&mut delivery, sink);
+                } else if chooses {
+                    self.choose_for(&late.message, target.picks.clone(), (None, false), now, sink);
+                }
             }
-            self.matched.subscribers = subscribers;
-        }
-        if chooses {
-            for pick in late.target.picks.clone() {
-                self.choose_again(pick, &delivery, sink);
-                self.deliver_to_chosen(&mut delivery, now, sink);
+            Late::Elsewhere { from, number, targets } if self.unreceived.is_copied => {
+                let name = match self.place.node.contains(&from.0) {
+                    true => (*from == self.place.id).then_some(*number),
+                    // There are fewer shards than were.
+                    false => chooses.then(|| self.outbox.next_name()),
+                };
+                if name.is_some() {
+                    let open = (Arc::clone(&late.message), targets.clone(), true);
+                    self.log_open(name, &mut delivery, open, sink);
+                }
             }
-            if !self.picks.there.is_empty() {
-                self.mail_to_shards(false, &mut delivery, sink);
+            Late::Elsewhere { targets, .. } => {
+                let picks = targets.iter().flat_map(|target| target.picks.clone());
+                if chooses {
+                    self.choose_for(&late.message, picks, (None, false), now, sink);
+                }
             }
         }
         self.settle(now, sink);
+    }
+
+    fn deliver_late(
+        &mut self,
+        clients: &BTreeSet<Box<str>>,
+        delivery: &mut Delivery<'_>,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        self.matched.find(&self.filters, delivery.topic);
+        self.matched.collect(&mut self.filters, delivery);
+        self.settle_conditions(delivery, sink);
+        let mut subscribers = std::mem::take(&mut self.matched.subscribers);
+        subscribers.retain(|it| clients.contains(&*self.clients[it.session].client_id));
+        if !subscribers.is_empty() {
+            self.outlet().deliver_merged(&mut subscribers, delivery, now, sink);
+        }
+        self.matched.subscribers = subscribers;
     }
 }
 

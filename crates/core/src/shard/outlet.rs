@@ -244,7 +244,9 @@ impl Outlet<'_> {
         delivery: &Delivery<'_>,
         sink: &mut impl Sink,
     ) -> bool {
-        let drops = self.bounds.is_pressed && delivery.publisher.is_none();
+        // What is mailed is taken in any case.
+        let is_awaited = delivery.publisher.is_some() || delivery.is_gathered;
+        let drops = self.bounds.is_pressed && !is_awaited;
         if drops {
             self.stats.dropped_queue_full += 1;
             drop_notice(&self.clients[to.session], delivery.topic, "memory is short", sink);

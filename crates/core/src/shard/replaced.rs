@@ -37,6 +37,7 @@ impl Shard {
         self.filters.doubt(&node);
         self.forget_of(&node, now, sink);
         let Some(visit) = self.place.add_node(node.clone()) else { return };
+        self.go_on_moving(now, sink);
         self.begin_list(&node, sink);
         let shards = || node.clone().map(ShardId);
         let last: Vec<u64> = shards().map(|shard| self.answers.receipts.last(shard)).collect();
@@ -49,10 +50,9 @@ impl Shard {
             for ticket in answers.receipts.forget_but(shard, stays) {
                 self.met(ticket, now, sink);
             }
-            self.on_kept(shard, Lsn(u64::MAX), sink);
             self.outbox.forget(shard);
         }
-        self.list_all(node, visit, now, sink);
+        self.list_all(node, (visit, true), now, sink);
         self.answer_queries(now, sink);
         self.settle(now, sink);
     }
@@ -137,7 +137,7 @@ impl Shard {
         self.put_mark(mark, sink);
     }
 
-    fn put_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
+    pub(super) fn put_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
         self.outbox.mark_letter(mark);
         if self.log.is_on() {
             self.log.append(&Record::of_mark(mark), sink);
@@ -147,10 +147,10 @@ impl Shard {
     /// Messages that it has not said to have.
     fn mail_again(&mut self, to: ShardId, sink: &mut impl Sink) {
         let all = self.unreceived.take(to);
-        for Sent { number, message, to_subscribers, picks } in &all {
+        for Sent { number, message, to_subscribers, picks, mailed } in &all {
             self.slices.add(LETTER_STEPS);
             let (message, to_subscribers) = (Arc::clone(message), *to_subscribers);
-            let (picks, number, mailed) = (picks.clone(), Some(*number), None);
+            let (picks, number, mailed) = (picks.clone(), Some(*number), *mailed);
             sink.mail(to, Mail::Publish { message, to_subscribers, picks, number, mailed });
         }
         self.unreceived.put_back(to, all);

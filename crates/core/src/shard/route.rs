@@ -53,7 +53,7 @@ impl Shard {
         &mut self,
         from: ShardId,
         message: &Arc<Message>,
-        (mut to_subscribers, picks): (bool, SmallVec<[GroupPick; 1]>),
+        (mut to_subscribers, mut picks): (bool, SmallVec<[GroupPick; 1]>),
         number: Option<u64>,
         now: Micros,
         sink: &mut impl Sink,
@@ -67,6 +67,10 @@ impl Shard {
                 Some(Handling::PutOff) => to_subscribers = false,
                 Some(how) => return self.answer_again(from, message, (how, number), now, sink),
             }
+            if self.is_late(message, now) {
+                to_subscribers = false;
+                picks.clear();
+            }
         }
         self.claims.source = Some(from);
         let routed = self.route_mail(message, to_subscribers, picks, number.is_some(), now, sink);
@@ -79,6 +83,14 @@ impl Shard {
         }
         self.note_handled(from, number, is_refused, sink);
         self.answer_letter(from, number, now);
+    }
+
+    /// Whether a message has expired on its way: it may have waited for who is in the place of a
+    /// lost node. Counts it.
+    pub(super) fn is_late(&mut self, message: &Message, now: Micros) -> bool {
+        let is_late = message.is_expired(now);
+        self.stats.dropped_expired += u64::from(is_late);
+        is_late
     }
 
     /// Gives a message of another shard, which has told the others itself, to whom it is for here.

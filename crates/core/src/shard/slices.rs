@@ -82,6 +82,8 @@ pub(super) struct List {
     pub(super) to: Range<u16>,
     /// Names the time that the node is there.
     pub(super) visit: u64,
+    /// Whether it is in the place of one that was lost.
+    pub(super) is_replaced: bool,
     /// The place of the next filter.
     pub(super) filter: usize,
     /// The place of the next session.

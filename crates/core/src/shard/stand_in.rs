@@ -6,6 +6,7 @@
 
 use super::Shard;
 use crate::keys::{Micros, SessionKey};
+use crate::record::Record;
 use crate::sink::Sink;
 use std::ops::Range;
 
@@ -20,12 +21,15 @@ impl Shard {
     /// [`Shard::set_clustered`].
     pub fn go_on_from(&mut self, number: u64) {
         self.answers.receipts.go_on_from(number);
+        self.outbox.go_on_from(number);
     }
 
-    /// Sessions that there are, and answers that others wait for. A stand-in that leaves before it
-    /// has given these leaves others in doubt: what it has sent on would be sent once more.
+    /// Sessions that there are, answers that others wait for, and messages that are held, or that
+    /// others have not said to have. A stand-in that leaves before it has given these leaves others
+    /// in doubt: what it has sent on would be sent once more.
     pub fn kept_sessions(&self) -> usize {
-        self.clients.len() + self.answers.len()
+        let is_any_sent = usize::from(!self.unreceived.is_empty());
+        self.clients.len() + self.answers.len() + self.claims.held_picks.len() + is_any_sent
     }
 
     /// Tells these shards of another node of all sessions that are here, for them to claim. A
@@ -47,6 +51,11 @@ impl Shard {
             if self.clients.get(key).is_some() {
                 self.drop_stale(key, now, sink);
             }
+        }
+        // Whoever has had them has mailed what they had published.
+        self.claims.held_picks.retain(|held| held.mailed.is_none());
+        for number in self.outbox.void() {
+            self.log.append(&Record::Delivered { number }, sink);
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);

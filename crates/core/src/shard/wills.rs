@@ -10,6 +10,7 @@
 //! sessions over too: those wills that nobody has watched go with them.
 
 use super::Shard;
+use super::connection::connect_again;
 use super::slices::{WillWalk, Work};
 use crate::keys::{Claim, ConnKey, Micros, SessionKey, ShardId};
 use crate::mail::{Mail, SessionMail};
@@ -167,17 +168,31 @@ impl Shard {
     /// A shard of another node has this one watch a will.
     pub(super) fn on_will(
         &mut self,
-        client_id: Box<str>,
+        client_id: &str,
         held: (ShardId, Claim),
         (will, wait_s): (&[u8], u32),
+        now: Micros,
     ) {
         let mut reader = Reader::new(will);
-        match reader.will() {
-            Ok(will) => self.change_watched(|watched| {
-                watched.watch(client_id, held, *kept_will(&will), wait_s);
-            }),
-            Err(_) => self.stats.letters_unfit += 1,
-        }
+        let Ok(will) = reader.will() else {
+            self.stats.letters_unfit += 1;
+            return;
+        };
+        let came = self.coming_to(client_id, held.1);
+        self.change_watched(|watched| {
+            watched.watch(client_id.into(), held, *kept_will(&will), wait_s);
+            if let Some((claim, is_clean)) = came {
+                watched.came(client_id, claim, is_clean, now);
+            }
+        });
+    }
+
+    /// By which claim a client waits here to be let in that is held by a lower one, and whether
+    /// with a clean start.
+    fn coming_to(&mut self, client_id: &str, held: Claim) -> Option<(Claim, bool)> {
+        let asking = self.asking(client_id).filter(|asking| asking.claim > held)?;
+        let connect = connect_again(&asking.admitted.as_ref()?.connect)?;
+        Some((asking.claim, connect.clean_start))
     }
 
     /// It has published one, or it is not to be published any more.

@@ -86,3 +86,12 @@ fn nobody_waits_for_clients_that_have_no_node_to_come_to() {
     net.go_on();
     assert!(!waits(&net)[0], "it has said so again");
 }
+
+#[test]
+fn who_waits_to_be_let_in_by_a_node_that_stops_is_told_what_a_connack_may_say() {
+    let mut net = Net::of_nodes(2, false);
+    let waiting = come_to(&mut net, 0, "a", kept());
+    let now = net.now;
+    net.shards[0].stop(now, &mut net.wires[0]);
+    assert_eq!(net.read(waiting), ["CONNACK Server unavailable", "closed"]);
+}

@@ -151,6 +151,33 @@ fn what_a_member_got_that_had_come_is_not_lost_though_it_is_not_known_where_it_w
 }
 
 #[test]
+fn nothing_is_chosen_for_a_session_of_which_who_is_in_the_place_of_a_lost_node_has_a_later_one() {
+    let (mut net, _) = absent_member();
+    let publisher = join_at(&mut net, 1, "q", kept());
+    let back = come_to(&mut net, LOST, "c", kept());
+    for _ in 0..200 {
+        some_letters(&mut net, 1);
+        let is_taken = |mail: &Mail| matches!(mail, Mail::Session(SessionMail::Taken { .. }));
+        net.wires[LOST].mail.retain(|(_, mail)| !is_taken(mail));
+    }
+    net.cut(back);
+    let all = net.wires[LOST].log.len();
+    begin_again(&mut net, all);
+    net.shards[LOST].stand_in();
+    net.shards[2].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    meet(&mut net);
+    // It has told all that it has, and does not know yet what others have.
+    while net.deliver_between(LOST, 1) {}
+    net.publish(publisher, "s", Q1, 1, "1");
+    settle(&mut net);
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[LOST].offer_sessions(2..3, *now, &mut wires[LOST]);
+    settle(&mut net);
+    assert_eq!(net.read(publisher), ["PUBACK #1 Success"]);
+    has_got_it(&mut net);
+}
+
+#[test]
 fn a_session_whose_client_has_published_to_its_own_group_comes_all_the_same() {
     for letters in 0..40 {
         let mut net = nodes();

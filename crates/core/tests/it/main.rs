@@ -15,6 +15,7 @@ mod conformance;
 mod drain;
 mod durable;
 mod endings;
+mod exactly_once;
 mod exchanges;
 mod features;
 mod filters;

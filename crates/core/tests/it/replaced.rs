@@ -2,7 +2,7 @@
 
 use crate::net::{Ask, Net, Peer, SEED, Wires};
 use crate::rebuild::{finish, rebuild};
-use weir_core::{Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Wall};
+use weir_core::{Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Undelivered, Wall};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PropertiesBuf, Property, QoS};
 
@@ -57,7 +57,9 @@ pub(crate) fn join_at(net: &mut Net, node: usize, client_id: &str, ask: Ask<'_>)
 pub(crate) fn begin_again(net: &mut Net, records: usize) {
     let mut log = std::mem::take(&mut net.wires[LOST].log);
     log.truncate(records);
-    let old = rebuild(&log, &[log.len()]).unwrap();
+    let rebuilt = [(ShardId(LOST as u16), rebuild(&log, &[log.len()]).unwrap())];
+    let late = Undelivered::of(&rebuilt, net.now);
+    let [(_, old)] = rebuilt;
     let mut shard = shard(net);
     let mut wires = Wires::default();
     shard.begin_base(net.now, &mut wires);
@@ -67,6 +69,7 @@ pub(crate) fn begin_again(net: &mut Net, records: usize) {
     for parcel in finish(old, net.now) {
         shard.restored(parcel, net.now, &mut wires);
     }
+    late.iter().for_each(|late| shard.redelivered(late, true, net.now, &mut wires));
     shard.end_base(net.now, &mut wires);
     (net.shards[LOST], net.wires[LOST]) = (shard, wires);
     net.commit(LOST);
@@ -469,6 +472,23 @@ fn a_will_is_not_sent_if_its_client_comes_in_time_and_not_again_by_a_node_that_i
         net.pass(100);
         assert_eq!(wills(&mut net, subscriber), 0, "{is_watched}");
     }
+}
+
+#[test]
+fn a_will_that_is_heard_of_after_its_client_has_come_is_not_sent() {
+    let (mut net, subscriber) = with_will(false);
+    // The next node is told of all wills again.
+    net.lose_node(1);
+    net.shards[LOST].node_joined(1..2, net.now, &mut net.wires[LOST]);
+    net.shards[2].node_joined(1..2, net.now, &mut net.wires[2]);
+    let (own, of_lost) = (net.now, LOST as u16..LOST as u16 + 1);
+    net.shards[1].node_joined(of_lost, own, &mut net.wires[1]);
+    come_to(&mut net, 1, "c", kept());
+    net.wires[1].mail.retain(|(to, _)| usize::from(to.0) != LOST);
+    while net.go_on_once() || net.deliver_between(LOST, 1) {}
+    replace(&mut net);
+    net.pass(20);
+    assert_eq!(wills(&mut net, subscriber), 0);
 }
 
 #[test]

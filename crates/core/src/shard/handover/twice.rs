@@ -13,7 +13,8 @@ impl Shard {
         subscribers: &mut Vec<Subscriber>,
         delivery: &mut Delivery<'_>,
     ) {
-        let is_behind = self.stands_behind(delivery.publisher, delivery.retain);
+        let is_behind =
+            delivery.is_gathered || self.stands_behind(delivery.publisher, delivery.retain);
         let Self { claims, place, pool, bounds, .. } = self;
         subscribers.retain(|subscriber| {
             let key = subscriber.session;

@@ -62,7 +62,8 @@ pub(super) fn fields(record: &Record<'_>) -> Value {
         }
         Record::Marked { from, number }
         | Record::Refused { from, number }
-        | Record::PutOff { from, number } => {
+        | Record::PutOff { from, number }
+        | Record::MarkedFar { from, number } => {
             json!({ "from": from.0, "number": lsn(*number) })
         }
         Record::Claimed { claim, .. } => json!({ "claim": claim.0 }),
@@ -111,6 +112,7 @@ fn kind(record: &Record<'_>) -> &'static str {
         Record::Marked { .. } => "marked",
         Record::Refused { .. } => "refused",
         Record::PutOff { .. } => "put_off",
+        Record::MarkedFar { .. } => "marked_far",
         Record::Claimed { .. } => "claimed",
         Record::Delivered { .. } => "delivered",
         Record::Paged { .. } => "paged",

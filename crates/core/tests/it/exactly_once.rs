@@ -1,0 +1,189 @@
+//! QoS 2 from node to node where logs are copied: once, whenever the publisher's node is lost.
+
+use crate::net::{Net, Peer, message};
+use crate::replaced::{
+    LOST, Q2, begin_again, come_to, comes_back, join_at, kept, meet, nodes, replace, settle,
+    some_letters,
+};
+use weir_core::{Mail, Micros};
+use weir_wire::packet::Publish;
+use weir_wire::{PropertiesBuf, Property};
+
+/// A session that waits on node 1, and a publisher on the node that is to be lost.
+fn pair(filter: &str) -> (Net, Peer) {
+    let mut net = nodes();
+    let old = join_at(&mut net, 1, "c", kept());
+    net.subscribe(old, filter, Q2);
+    settle(&mut net);
+    net.cut(old);
+    let publisher = join_at(&mut net, LOST, "p", kept());
+    settle(&mut net);
+    (net, publisher)
+}
+
+/// The publisher comes to another node, and sends what has no PUBREC again.
+fn publishes_again(net: &mut Net, told: &[String]) {
+    let back = come_to(net, 2, "p", kept());
+    settle(net);
+    let lines = net.read(back);
+    assert!(lines[0].starts_with("CONNACK Success present"), "{lines:?}");
+    if told.is_empty() {
+        let again = Publish { dup: true, ..message("t", Q2, 1, "one") };
+        net.publish_packet(back, &again);
+        settle(net);
+        assert_eq!(net.read(back), ["PUBREC #1 Success"]);
+    }
+}
+
+#[test]
+fn a_message_comes_once_whenever_the_node_of_its_publisher_is_lost() {
+    let mut told_at = Vec::new();
+    for filter in ["t", "$share/g/t"] {
+        for letters in 0..8 {
+            let (mut net, publisher) = pair(filter);
+            net.publish(publisher, "t", Q2, 1, "one");
+            some_letters(&mut net, letters);
+            let told = net.read(publisher);
+            told_at.extend((!told.is_empty()).then_some(letters));
+            replace(&mut net);
+            settle(&mut net);
+            publishes_again(&mut net, &told);
+            assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"], "{filter}, {letters}");
+        }
+    }
+    assert!(told_at.first().is_some_and(|&letters| letters > 1), "{told_at:?}");
+}
+
+#[test]
+fn a_node_that_is_lost_again_and_again_mails_it_under_the_same_name() {
+    let (mut net, publisher) = pair("t");
+    net.publish(publisher, "t", Q2, 1, "one");
+    net.commit(LOST);
+    assert!(net.deliver_between(LOST, 1));
+    // The receiver has it, and nobody has heard of that.
+    for _ in 0..3 {
+        let all = net.wires[LOST].log.len();
+        begin_again(&mut net, all);
+        net.wires[1].mail.clear();
+        meet(&mut net);
+        let mailed = |(_, mail): &(_, Mail)| matches!(mail, Mail::Publish { mailed: Some(_), .. });
+        assert_eq!(net.wires[LOST].mail.iter().filter(|it| mailed(it)).count(), 1);
+    }
+    settle(&mut net);
+    // It is done.
+    let all = net.wires[LOST].log.len();
+    begin_again(&mut net, all);
+    meet(&mut net);
+    let is_message = |(_, mail): &(_, Mail)| matches!(mail, Mail::Publish { .. });
+    assert!(!net.wires[LOST].mail.iter().any(is_message));
+    settle(&mut net);
+    publishes_again(&mut net, &[]);
+    assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
+fn sessions_stay_where_the_node_was_lost_until_what_it_had_begun_to_publish_is_there() {
+    let (mut net, publisher) = pair("t");
+    net.publish(publisher, "t", Q2, 1, "one");
+    net.commit(LOST);
+    net.wires[LOST].mail.clear();
+    replace(&mut net);
+    let back = come_to(&mut net, 2, "p", kept());
+    // All letters come, and the receiver has not got it on its disk.
+    for _ in 0..8 {
+        net.go_on();
+        [LOST, 2].into_iter().for_each(|at| net.commit(at));
+    }
+    assert!(net.read(back).is_empty(), "what comes after it may overtake it");
+    settle(&mut net);
+    assert!(net.read(back)[0].starts_with("CONNACK Success present"));
+    assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
+fn a_session_that_goes_elsewhere_meanwhile_gets_it() {
+    for letters in 0..30 {
+        let (mut net, publisher) = pair("t");
+        net.publish(publisher, "t", Q2, 1, "one");
+        net.commit(LOST);
+        net.wires[LOST].mail.clear();
+        let new = come_to(&mut net, 2, "c", kept());
+        for _ in 0..letters {
+            let _ = net.deliver_between(1, 2) || net.deliver_between(2, 1);
+            net.wires[LOST].mail.clear();
+            (1..3).for_each(|at| net.wires[at].mail.retain(|(to, _)| usize::from(to.0) != LOST));
+        }
+        replace(&mut net);
+        settle(&mut net);
+        let lines = net.read(new);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters}: {lines:?}");
+        assert_eq!(lines[1..], ["PUBLISH t q2 #1 one"], "{letters}");
+    }
+}
+
+/// The publisher's node is cut off, and ends its connections. It may have sent its letters.
+fn cut_off(net: &mut Net, publisher: Peer, has_sent: bool) {
+    if has_sent {
+        net.commit(LOST);
+    }
+    let Net { shards, wires, now, .. } = net;
+    shards[LOST].set_joining(true, *now, &mut wires[LOST]);
+    (1..3).for_each(|id| shards[LOST].node_lost(id..id + 1, *now, &mut wires[LOST]));
+    net.wires[LOST].mail.clear();
+    net.cut(publisher);
+    net.commit(LOST);
+}
+
+/// It is a member again.
+fn is_back(net: &mut Net) {
+    meet(net);
+    let Net { shards, wires, now, .. } = &mut *net;
+    shards[LOST].set_joining(false, *now, &mut wires[LOST]);
+    settle(net);
+}
+
+#[test]
+fn a_node_that_was_cut_off_mails_what_it_had_noted_once_it_is_back() {
+    for filter in ["t", "$share/g/t"] {
+        for has_sent in [false, true] {
+            let (mut net, publisher) = pair(filter);
+            net.publish(publisher, "t", Q2, 1, "one");
+            cut_off(&mut net, publisher, has_sent);
+            is_back(&mut net);
+            publishes_again(&mut net, &[]);
+            assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"], "{filter} {has_sent}");
+        }
+    }
+}
+
+#[test]
+fn a_node_whose_sessions_are_void_mails_nothing_of_theirs() {
+    for has_sent in [false, true] {
+        let (mut net, publisher) = pair("t");
+        net.publish(publisher, "t", Q2, 1, "one");
+        cut_off(&mut net, publisher, has_sent);
+        net.shards[LOST].void_sessions(net.now, &mut net.wires[LOST]);
+        net.commit(LOST);
+        is_back(&mut net);
+        assert_eq!(net.shards[LOST].kept_sessions(), 0);
+        assert!(comes_back(&mut net).is_empty(), "{has_sent}");
+    }
+}
+
+#[test]
+fn a_message_that_has_expired_by_then_does_not_come() {
+    let (mut net, publisher) = pair("t");
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::MessageExpiryInterval(1));
+    let publish = Publish { properties: properties.as_properties(), ..message("t", Q2, 1, "one") };
+    net.publish_packet(publisher, &publish);
+    net.commit(LOST);
+    net.wires[LOST].mail.clear();
+    let all = net.wires[LOST].log.len();
+    begin_again(&mut net, all);
+    net.now = Micros(net.now.0 + 1_000_000);
+    meet(&mut net);
+    settle(&mut net);
+    assert_eq!(net.shards[1].stats().dropped_expired, 1);
+    assert!(comes_back(&mut net).is_empty());
+}
