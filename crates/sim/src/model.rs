@@ -55,6 +55,8 @@ pub struct Model {
     pub is_logged: bool,
     /// The log of each node is at another one as well.
     pub is_copied: bool,
+    /// Whether memory is short at times.
+    pub is_pressed: bool,
     /// What was ever sent, by session and packet identifier.
     pub(crate) sent: BTreeSet<(SessionNo, u16, MessageNo)>,
     /// By shard: when the last change of a session was consumed that was promised to outlive a
@@ -124,15 +126,18 @@ pub struct Intake {
     pub again: usize,
     /// Members of groups may be chosen for it after all that it set off was done.
     pub may_be_held: bool,
+    /// At QoS 2 the publisher does not wait for that.
+    pub is_exact: bool,
 }
 
 impl Intake {
-    /// When members of groups have been chosen for it: at last when the publisher is told.
+    /// When members of groups have been chosen for it: at last when the publisher is told, or
+    /// at any time.
     pub fn chosen(&self) -> Option<u64> {
         if !self.may_be_held {
             return self.settled;
         }
-        Some(self.settled?.max(self.acked_at?))
+        Some(self.settled?.max(self.acked_at?)).filter(|_| !self.is_exact)
     }
 
     /// Whether it is a will that was on its way in one of these times.
@@ -240,6 +245,7 @@ impl Model {
             findings: Vec::new(),
             is_logged: false,
             is_copied: false,
+            is_pressed: false,
             sent: BTreeSet::new(),
             promised: BTreeMap::new(),
             claimed: BTreeMap::new(),
@@ -343,6 +349,7 @@ impl Model {
         let found = self.message(message);
         let expires_at = found.expiry_s.map(|seconds| now + Micros::from_secs(seconds));
         let (topic, is_retain, is_empty) = (found.topic, found.retain, found.is_empty);
+        let is_exact = found.qos == QoS::ExactlyOnce;
         let intake = self.recent.intakes.len();
         self.recent.intakes.push(Intake {
             message,
@@ -357,6 +364,7 @@ impl Model {
             is_doubtful: false,
             again: 0,
             may_be_held: self.is_copied,
+            is_exact,
         });
         if session.is_none() {
             self.call.wills.push(intake);

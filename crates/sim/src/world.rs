@@ -159,6 +159,7 @@ impl World {
             size,
         };
         world.make_shards(shards);
+        world.model.is_pressed = world.pressure.is_on();
         if crashes {
             world.model.is_logged = true;
             world.model.is_copied = world.copies.are_on;

@@ -4,11 +4,12 @@
 
 use super::shared;
 use crate::finding::Checker;
-use crate::model::{Model, Subscribe};
+use crate::model::{Intake, Model, Subscribe, Subscription};
 use crate::names::{MessageNo, SessionNo};
 use crate::topics;
 use std::collections::BTreeMap;
 use weir_wire::QoS;
+use weir_wire::packet::SubscriptionOptions;
 
 /// Everything has been delivered.
 pub fn calm(model: &mut Model) {
@@ -42,6 +43,12 @@ pub fn calm(model: &mut Model) {
             faults.push((message, session, "QoS 2", count, plain + retained));
         }
     }
+    for (&(message, session), &count) in &came {
+        let allowed = exactly(model, message, session);
+        if count > allowed {
+            faults.push((message, session, "QoS 2 by a session that is kept", count, allowed));
+        }
+    }
     for (message, session, kind, count, allowed) in faults {
         let what = format!(
             "client {}, session {} got m{} {count} times as {kind}, allowed are {allowed}",
@@ -54,6 +61,24 @@ pub fn calm(model: &mut Model) {
     for (message, sessions) in excess {
         shared::explain(model, message, &sessions);
     }
+}
+
+/// How often a session may get a message at QoS 2, whatever was lost: once, and once more for each
+/// group that it is a member of. That of a message that is not retained, and whose publisher's
+/// session is kept, while memory is not short.
+fn exactly(model: &Model, message: MessageNo, session: SessionNo) -> usize {
+    let published = model.message(message);
+    let mut intakes = model.recent.intakes.iter().filter(|intake| intake.message == message);
+    let is_kept = |intake: &Intake| {
+        intake.session.is_some_and(|publisher| model.session(publisher).expiry_s > 0)
+    };
+    if model.is_pressed || published.retain || !intakes.all(is_kept) {
+        return usize::MAX;
+    }
+    let is_shared = |it: &&Subscription| {
+        it.session == session && it.share.is_some() && topics::matches(it.filter, published.topic)
+    };
+    1 + model.subscriptions.iter().filter(is_shared).count()
 }
 
 /// How often a session may get a message beside what groups choose.
@@ -76,10 +101,11 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
     };
     let intakes: Vec<_> =
         model.recent.intakes.iter().filter(|intake| intake.message == message).collect();
-    let live = intakes
+    let live: usize = intakes
         .iter()
         .filter(|intake| subscriptions().any(|one| one.may_bring(intake, topic)))
-        .count();
+        .map(|intake| 1 + unrecorded(intake, subscriptions()))
+        .sum();
     let asking: Vec<_> = model
         .recent
         .subscribes
@@ -104,6 +130,13 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
     // A node that had kept it and was lost lists it to others before it comes to them live.
     let listed = usize::from(model.recent.has_lost_node && model.message(message).retain);
     Allowed { live, replayed: replayed + listed, total: total + listed }
+}
+
+/// How often a message may have come at QoS 0 before it was mailed again: of that no log knows.
+fn unrecorded<'a>(intake: &Intake, mut all: impl Iterator<Item = &'a Subscription>) -> usize {
+    let is_lowest = |it: &(u64, SubscriptionOptions)| it.1.qos == QoS::AtMostOnce;
+    let may_be = !intake.is_exact && all.any(|it| it.options.iter().any(is_lowest));
+    if may_be { intake.again } else { 0 }
 }
 
 /// Whether the message may be the topic's retained one when the subscription begins, or after.

@@ -27,7 +27,12 @@ impl Model {
         for intake in its {
             // A will has no acknowledgement: whether it went anywhere is not known.
             intake.is_acked &= intake.session.is_some();
-            intake.is_doubtful |= intake.acked_at.is_none();
+            // What is mailed is in the log before anybody can say anything of it.
+            let is_mailed = intake.is_exact
+                && !self.is_pressed
+                && intake.session.is_some()
+                && !self.messages[intake.message.0].retain;
+            intake.is_doubtful |= intake.acked_at.is_none() && !is_mailed;
         }
         for intake in &mut self.recent.intakes {
             // Of one that came to the lost node others may have had members there chosen.
@@ -53,17 +58,37 @@ impl Model {
         }
     }
 
+    /// A letter goes again after a loss, from who is in the place of its sender or to who is in
+    /// that of its receiver: until it has come, it is for whoever subscribes.
+    pub fn goes_again(&mut self, payload: &[u8]) {
+        if !self.recent.has_lost_node {
+            return;
+        }
+        let Some(number) = Message::number(payload) else { return };
+        let is_its = |&at: &usize| {
+            let intake = &self.recent.intakes[at];
+            intake.message == number && intake.session.is_some() && intake.settled.is_some()
+        };
+        let again: Vec<usize> = (0..self.recent.intakes.len()).filter(is_its).collect();
+        for &at in &again {
+            self.recent.intakes[at].settled = None;
+        }
+        self.unsettled().intakes.extend(again);
+    }
+
     /// Others are in the place of its shards, with the books that their logs make valid.
     /// `is_watched` says of whose wills another node knows, which sends them; others wait until
-    /// `will_waits`.
+    /// `will_waits`. Returns the clients who had come in time to another node, which had not got
+    /// their sessions when that time was over: if the log has no will of theirs, nothing holds
+    /// them.
     pub fn stand_in(
         &mut self,
         books: &BTreeMap<usize, Kept>,
         shard_of: impl Fn(ClientNo) -> usize,
         is_watched: impl Fn(ClientNo) -> bool,
         will_waits: Micros,
-    ) {
-        let at = self.tick();
+    ) -> Vec<ClientNo> {
+        let (at, now, mut expired) = (self.tick(), self.now, Vec::new());
         let kept_at = books.values().map(|kept| kept.at).min().unwrap_or(at);
         self.wills_on_their_way.push((kept_at, at));
         self.undo_copies(|shard| books.get(&shard));
@@ -92,8 +117,11 @@ impl Model {
                 (kept.session.expires_at, kept.session.will) = kept.session.parked;
                 // Its client has come for it, and may not have been let in.
                 self.doubtful_wills.extend(kept.session.will.map(|(message, _)| message));
+                let is_expired = kept.session.expires_at.is_some_and(|at| at <= now);
+                expired.extend(is_expired.then_some(kept.session.client));
             }
-            let is_sure = |_: &Message| false;
+            let is_pressed = self.is_pressed;
+            let is_sure = |message: &Message| !message.retain && !is_pressed;
             self.bring_back(kept, kept_at, at, &shard_of, is_sure);
             for subscription in self.sessions[number.0].subscriptions.values() {
                 let subscription = &mut self.subscriptions[subscription.0];
@@ -105,6 +133,15 @@ impl Model {
             let session = &mut self.sessions[number.0];
             let watched = session.will.take_if(|_| is_watched(session.client));
             (session.will_waits, session.is_will_untold) = (will_waits, watched.is_some());
+        }
+        expired
+    }
+
+    /// The session of this client had expired when another was in the place of its node.
+    pub fn expired_on_its_way(&mut self, client: ClientNo) {
+        let at = self.tick();
+        if let Some(number) = self.alive.remove(&client) {
+            self.lose_session(number, at);
         }
     }
 

@@ -205,7 +205,9 @@ impl Model {
         recent.copies.retain(|copy| {
             let session = &sessions[copy.session.0];
             let is_safe = copy.qos == QoS::ExactlyOnce && session.expiry_s > 0;
-            is_safe || kept(session.shard).is_none_or(|kept| copy.at <= kept.at)
+            // One on its way has got it where it was.
+            let shard = session.moving.map_or(session.shard, |(from, _)| from);
+            is_safe || kept(shard).is_none_or(|kept| copy.at <= kept.at)
         });
     }
 

@@ -323,13 +323,20 @@ impl World {
             let mut all = self.copies.watched.iter();
             all.any(|((_, whose), it)| *whose == client && shards.contains(&it.holder))
         };
-        self.model.stand_in(&books, shard_of, is_watched, now + WILL_WAITS);
+        let expired = self.model.stand_in(&books, shard_of, is_watched, now + WILL_WAITS);
         for shard in keeper {
             self.shards[shard].adopt_from(Some(node(&shards)));
         }
         self.clear_shards(&shards);
         self.shards[shards.clone()].iter_mut().for_each(weir_core::Shard::stand_in);
         self.start(shards.clone(), &logs);
+        let is_there = |client: &ClientNo| {
+            let client_id = client.client_id();
+            self.shards[shards.clone()].iter().any(|shard| shard.client(&client_id).is_some())
+        };
+        for client in expired.into_iter().filter(|client| !is_there(client)) {
+            self.model.expired_on_its_way(client);
+        }
         for shard in self.others(&shards) {
             self.tell_replaced(shard, &shards);
         }

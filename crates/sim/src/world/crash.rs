@@ -105,7 +105,7 @@ impl World {
         }
         // A letter that left with a commit may set off others that wait for the next shard's log.
         let is_open = self.model.is_unsettled(root) || self.crashes.released.contains_key(&root);
-        if told < last && is_open {
+        if (told < last || is_put_off) && is_open {
             self.crashes.held.push((shard, last, root));
             *self.open_letters.entry(root).or_default() += 1;
         }

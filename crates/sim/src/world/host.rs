@@ -82,6 +82,9 @@ impl World {
                 Event::Mail(to, mut mail) => {
                     self.note_claim(shard, &mail);
                     self.note_adoption(shard, &mail);
+                    if let Mail::Publish { message, .. } = &mail {
+                        self.model.goes_again(&message.payload);
+                    }
                     let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {
                         self.post(shard, to, root, Letter::Mail(mail.clone()));
