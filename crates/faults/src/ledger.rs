@@ -246,9 +246,10 @@ impl Ledger {
         self.counts.refused += 1;
     }
 
-    /// Nobody can say whether it was taken before.
-    pub(crate) fn doubt(&mut self, row: usize, number: u32) {
-        self.sent[row][number as usize].is_in_doubt = true;
+    /// It is sent again to another session, or after its node was killed. Nobody can say whether it
+    /// was taken before then, unless that node's log is at another one.
+    pub(crate) fn doubt(&mut self, row: usize, number: u32, is_session_lost: bool) {
+        self.sent[row][number as usize].is_in_doubt |= is_session_lost || !self.is_copied;
     }
 
     /// How many messages wait for an answer.

@@ -94,13 +94,14 @@ impl<'a> Publisher<'a> {
     fn repeat(&mut self, link: &mut Link, begun: Begun) -> io::Result<()> {
         let node = self.traveller.node;
         let was_killed = self.run.is_hit(|fault| fault.ends_process(node));
-        let is_doubtful = begun != Begun::Before || was_killed;
+        let is_lost = begun != Begun::Before;
         for again in self.outbox.again(!matches!(begun, Begun::First | Begun::Anew)) {
             match again {
                 Again::Release(packet_id) => link.answer(Packet::PubRel, packet_id),
                 Again::Publish { packet_id, message, dup } => {
-                    if is_doubtful {
-                        self.run.ledger().doubt(self.row(message.place), message.number);
+                    if is_lost || was_killed {
+                        let row = self.row(message.place);
+                        self.run.ledger().doubt(row, message.number, is_lost);
                     }
                     self.send(link, packet_id, message, dup);
                 }

@@ -82,13 +82,23 @@ fn a_message_of_qos_2_comes_once_unless_it_is_in_doubt() {
     for row in [FIRST, SECOND, SECOND] {
         let number = acknowledged(&mut ledger, row, 1);
         if number == 1 {
-            ledger.doubt(row, number);
+            ledger.doubt(row, number, false);
         }
         ledger.deliver(receiver, (row, number), 0, at(2));
         ledger.deliver(receiver, (row, number), 0, at(3));
     }
     assert_eq!((ledger.counts.repeated, ledger.counts.doubled_in_doubt), (1, 1));
     assert!(ledger.findings()[0].1.contains("got crash/2/0 0 twice"));
+}
+
+#[test]
+fn with_copies_only_another_session_leaves_a_message_in_doubt() {
+    let mut ledger = Ledger::new(1, true);
+    for (number, is_session_lost) in [(0, false), (1, true)] {
+        ledger.publish(SECOND, 0, at(1));
+        ledger.doubt(SECOND, number, is_session_lost);
+        assert_eq!(ledger.sent[SECOND][number as usize].is_in_doubt, is_session_lost);
+    }
 }
 
 #[test]
