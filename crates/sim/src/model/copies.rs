@@ -67,7 +67,7 @@ impl Model {
         let Some(number) = Message::number(payload) else { return };
         let is_its = |&at: &usize| {
             let intake = &self.recent.intakes[at];
-            intake.message == number && intake.session.is_some() && intake.settled.is_some()
+            intake.message == number && intake.session.is_some()
         };
         let again: Vec<usize> = (0..self.recent.intakes.len()).filter(is_its).collect();
         for &at in &again {
