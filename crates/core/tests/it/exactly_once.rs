@@ -171,6 +171,18 @@ fn a_node_whose_sessions_are_void_mails_nothing_of_theirs() {
 }
 
 #[test]
+fn what_is_mailed_is_taken_though_memory_is_short_where_it_comes() {
+    let (mut net, publisher) = pair("t");
+    net.publish(publisher, "t", Q2, 1, "one");
+    net.commit(LOST);
+    net.shards[1].set_pressed(true);
+    settle(&mut net);
+    assert_eq!(net.read(publisher), ["PUBREC #1 Success"]);
+    net.shards[1].set_pressed(false);
+    assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
 fn a_message_that_has_expired_by_then_does_not_come() {
     let (mut net, publisher) = pair("t");
     let mut properties = PropertiesBuf::new();
