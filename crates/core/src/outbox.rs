@@ -21,6 +21,7 @@
 use crate::keys::{Lsn, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::Message;
+use crate::shard_set::ShardSet;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -91,8 +92,9 @@ pub(crate) struct Open {
     pub(crate) message: Arc<Message>,
     /// Those who have not said that they have it.
     pub(crate) targets: Vec<MailTarget>,
-    /// It is from before the start: shards of other nodes are mailed it as they come.
-    pub(crate) is_restored: bool,
+    /// Those of other nodes that are mailed it as they come: it is from before the start, or from
+    /// before this node was cut off.
+    pub(crate) restored: ShardSet,
 }
 
 #[derive(Debug, Default)]
@@ -229,7 +231,7 @@ impl Outbox {
     /// What is to be mailed again to a shard of another node that has come, by names.
     pub(crate) fn restored_for(&mut self, shard: ShardId) -> Vec<(Lsn, Arc<Message>, MailTarget)> {
         let is_for_it = |target: &&MailTarget| target.shard == shard;
-        let all = self.open.iter().filter(|(_, open)| open.is_restored);
+        let all = self.open.iter().filter(|(_, open)| open.restored.contains(shard));
         let its = all.filter_map(|(&name, open)| {
             let target = open.targets.iter().find(is_for_it)?;
             Some((name, Arc::clone(&open.message), target.clone()))
@@ -243,7 +245,8 @@ impl Outbox {
     /// waits until they are there again, as after a start.
     pub(crate) fn keep_for(&mut self, is_lost: impl Fn(ShardId) -> bool) {
         for open in self.open.values_mut() {
-            open.is_restored |= open.targets.iter().any(|target| is_lost(target.shard));
+            let shards = open.targets.iter().map(|target| target.shard);
+            open.restored.extend(shards.filter(|&shard| is_lost(shard)));
         }
         self.restored.retain(|&(_, shard)| !is_lost(shard));
     }
@@ -251,8 +254,9 @@ impl Outbox {
     /// Whether letters with this message are still to go to a shard when they may leave: not if it
     /// is over, or goes there when that comes.
     pub(crate) fn is_to_go(&self, number: Lsn, to: ShardId) -> bool {
-        let open = self.open.get(&number);
-        open.is_some_and(|it| !it.is_restored && it.targets.iter().any(|it| it.shard == to))
+        self.open.get(&number).is_some_and(|open| {
+            !open.restored.contains(to) && open.targets.iter().any(|target| target.shard == to)
+        })
     }
 
     /// Nothing that was mailed is this shard's any more. Returns the names.

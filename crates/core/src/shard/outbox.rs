@@ -9,6 +9,7 @@ use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::{Handling, Letters, MailTarget, Mark, Open};
 use crate::record::Record;
+use crate::shard_set::ShardSet;
 use crate::sink::Sink;
 use crate::undelivered::{Late, Undelivered};
 use smallvec::SmallVec;
@@ -112,8 +113,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> Lsn {
         let name = self.unreceived.is_copied.then(|| self.outbox.next_name());
-        let Letters { message, targets, .. } = letters;
-        self.log_open(name, delivery, (Arc::clone(message), targets.clone(), false), sink)
+        let (message, targets) = (Arc::clone(&letters.message), letters.targets.clone());
+        self.log_open(name, delivery, (message, targets, ShardSet::default()), sink)
     }
 
     /// Says in the log that a message is mailed, by this name or that of the record.
@@ -121,7 +122,7 @@ impl Shard {
         &mut self,
         name: Option<Lsn>,
         delivery: &mut Delivery<'_>,
-        (message, targets, is_restored): (Arc<Message>, Vec<MailTarget>, bool),
+        (message, targets, restored): (Arc<Message>, Vec<MailTarget>, ShardSet),
         sink: &mut impl Sink,
     ) -> Lsn {
         let Self { log, outbox, .. } = self;
@@ -132,7 +133,7 @@ impl Shard {
         };
         let lsn = log.append(&record, sink);
         let number = name.unwrap_or(lsn);
-        outbox.add(number, Open { lsn, message, targets, is_restored });
+        outbox.add(number, Open { lsn, message, targets, restored });
         number
     }
 
@@ -436,7 +437,9 @@ impl Shard {
                     false => chooses.then(|| self.outbox.next_name()),
                 };
                 if name.is_some() {
-                    let open = (Arc::clone(&late.message), targets.clone(), true);
+                    let mut restored = ShardSet::default();
+                    restored.extend(targets.iter().map(|target| target.shard));
+                    let open = (Arc::clone(&late.message), targets.clone(), restored);
                     self.log_open(name, &mut delivery, open, sink);
                 }
             }

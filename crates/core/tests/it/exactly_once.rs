@@ -157,6 +157,48 @@ fn a_node_that_was_cut_off_mails_what_it_had_noted_once_it_is_back() {
 }
 
 #[test]
+fn a_node_that_was_cut_off_mails_its_own_shards_all_the_same() {
+    let mut net = Net::of_nodes_of(&[0..2, 2..3], true);
+    for (shard, wires) in net.shards.iter_mut().zip(&mut net.wires) {
+        shard.set_copied(true);
+        shard.begin_base(net.now, wires);
+        shard.end_base(net.now, wires);
+    }
+    settle(&mut net);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let all = names.map(|name| (name, join_at(&mut net, 0, name, kept())));
+    let of = |net: &Net, shard| *all.iter().find(|it| net.shard_of(it.1) == shard).unwrap();
+    let ((_, publisher), (near, subscriber)) = (of(&net, 0), of(&net, 1));
+    let other = join_at(&mut net, 2, "other", kept());
+    for peer in [subscriber, other] {
+        net.subscribe(peer, "t", Q2);
+        settle(&mut net);
+        net.cut(peer);
+    }
+    net.publish(publisher, "t", Q2, 1, "one");
+    let Net { shards, wires, now, .. } = &mut net;
+    for at in 0..2 {
+        shards[at].set_joining(true, *now, &mut wires[at]);
+        shards[at].node_lost(2..3, *now, &mut wires[at]);
+    }
+    settle(&mut net);
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[2].node_replaced(0..2, *now, &mut wires[2]);
+    for at in 0..2 {
+        shards[at].node_joined(2..3, *now, &mut wires[at]);
+        shards[at].set_joining(false, *now, &mut wires[at]);
+    }
+    settle(&mut net);
+    for (node, name) in [(0, near), (2, "other")] {
+        let back = come_to(&mut net, node, name, kept());
+        settle(&mut net);
+        let lines = net.read(back);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{name}: {lines:?}");
+        assert_eq!(lines[1..], ["PUBLISH t q2 #1 one"], "{name}");
+    }
+}
+
+#[test]
 fn a_node_whose_sessions_are_void_mails_nothing_of_theirs() {
     for has_sent in [false, true] {
         let (mut net, publisher) = pair("t");
