@@ -42,12 +42,12 @@ impl Undelivered {
                     let to = Late::Elsewhere { from: *from, number, targets: others };
                     all.push(Self { message: Arc::clone(message), to });
                 }
-                let is_missing = |target: &&MailTarget| {
+                let is_missing = |target: &MailTarget| {
                     !logs
                         .iter()
                         .any(|(shard, log)| *shard == target.shard && log.has_marked(*from, number))
                 };
-                for target in targets.into_iter().filter(|target| is_missing(&target)) {
+                for target in targets.into_iter().filter(is_missing) {
                     let is_its = |(shard, _): &&(ShardId, Rebuild)| *shard == target.shard;
                     let clients = clients.entry(target.shard).or_insert_with(|| {
                         let log = logs.iter().find(is_its).map(|(_, log)| log);

@@ -133,35 +133,41 @@ impl Shard {
             let is_for_it = |(to, _): &mut (_, _)| *to == shard;
             let picks: SmallVec<[GroupPick; 1]> =
                 self.picks.there.extract_if(.., is_for_it).map(|(_, pick)| pick).collect();
+            let target = MailTarget { shard, to_subscribers, picks };
             if delivery.is_gathered {
-                self.outbox.gathered.push(MailTarget { shard, to_subscribers, picks });
+                self.outbox.gathered.push(target);
             } else {
                 let message = Arc::clone(delivery.lent(&mut self.pool));
                 let number = delivery.is_awaited.then(|| self.answers.mailed(shard));
-                let mailed = None;
-                self.note_sent(shard, (number, mailed), &message, (to_subscribers, &picks));
-                sink.mail(shard, Mail::Publish { message, to_subscribers, picks, number, mailed });
+                self.mail_message(target, (number, None), message, sink);
             }
         }
     }
 
-    /// A message whose publisher waits goes to another node: to members that were chosen, or to
-    /// what is kept if that node is lost.
+    /// A letter with a message leaves. One that somebody waits for, or that is mailed, is kept if
+    /// it goes to another node: to members that were chosen, or to what is kept if that is lost.
     #[inline]
-    pub(super) fn note_sent(
+    pub(super) fn mail_message(
         &mut self,
-        to: ShardId,
+        MailTarget { shard, to_subscribers, picks }: MailTarget,
         (number, mailed): (Option<u64>, Option<Lsn>),
-        message: &Arc<Message>,
-        (to_subscribers, picks): (bool, &SmallVec<[GroupPick; 1]>),
+        message: Arc<Message>,
+        sink: &mut impl Sink,
     ) {
+        let mut name = mailed;
         if let Some(number) = number
-            && (!picks.is_empty() || self.unreceived.is_copied)
-            && !self.place.node.contains(&to.0)
+            && !self.place.node.contains(&shard.0)
         {
-            let (message, picks) = (Arc::clone(message), picks.clone());
-            self.unreceived.note(to, Sent { number, message, to_subscribers, picks, mailed });
+            // Names that are those of records mean nothing after a start.
+            name = mailed.filter(|_| self.unreceived.is_copied);
+            if !picks.is_empty() || self.unreceived.is_copied {
+                let (message, picks) = (Arc::clone(&message), picks.clone());
+                self.unreceived
+                    .note(shard, Sent { number, message, to_subscribers, picks, mailed });
+            }
         }
+        let letter = Mail::Publish { message, to_subscribers, picks, number, mailed: name };
+        sink.mail(shard, letter);
     }
 
     /// Chooses other members for what went to those of a shard that is lost, if that did not say

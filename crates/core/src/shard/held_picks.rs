@@ -137,13 +137,14 @@ impl Shard {
 
     /// The same for so many, as far as the steps of this input allow.
     pub(super) fn choose_for_some_held(&mut self, count: usize, now: Micros, sink: &mut impl Sink) {
+        let is_unlisted = self.has_unlisted();
         for done in 0..count {
             if self.slices.is_spent() {
                 return self.slices.put_off(Work::HeldPicks(count - done), now);
             }
             self.slices.add(PICK_STEPS);
             let Some(held) = self.claims.held_picks.pop_front() else { return };
-            if held.mailed.is_some() && self.has_unlisted() {
+            if held.mailed.is_some() && is_unlisted {
                 // Most would be held again, each time with records of it.
                 self.claims.held_picks.push_back(held);
                 continue;

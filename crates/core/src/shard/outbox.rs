@@ -94,12 +94,7 @@ impl Shard {
         if !waits {
             for target in letters.targets {
                 let number = delivery.is_awaited.then(|| self.answers.mailed(target.shard));
-                let receivers = (target.to_subscribers, &target.picks);
-                self.note_sent(target.shard, (number, None), &letters.message, receivers);
-                let message = Arc::clone(&letters.message);
-                let (to_subscribers, picks, mailed) = (target.to_subscribers, target.picks, None);
-                let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
-                sink.mail(target.shard, mail);
+                self.mail_message(target, (number, None), Arc::clone(&letters.message), sink);
             }
         } else if !letters.targets.is_empty() {
             self.outbox.present.push(letters);
@@ -221,14 +216,7 @@ impl Shard {
                 self.answers.receipts.wait(target.shard, number, ack);
             }
             self.slices.add(LETTER_STEPS);
-            let receivers = (target.to_subscribers, &target.picks);
-            self.note_sent(target.shard, (number, mailed), &message, receivers);
-            // Names that are those of records mean nothing after a start.
-            let mailed = mailed.filter(|_| !is_far || self.unreceived.is_copied);
-            let (message, to_subscribers, picks) =
-                (Arc::clone(&message), target.to_subscribers, target.picks);
-            let mail = Mail::Publish { message, to_subscribers, picks, number, mailed };
-            sink.mail(target.shard, mail);
+            self.mail_message(target, (number, mailed), Arc::clone(&message), sink);
         }
     }
 
@@ -289,15 +277,15 @@ impl Shard {
     /// chosen anew elsewhere. A client that unsubscribes after the PUBREC must have got the
     /// message.
     fn post_mailed_on(&mut self, (from, number): (ShardId, Option<u64>), now: Micros) {
-        let Some(letters) = self.outbox.present.pop() else {
+        if self.outbox.present.is_empty() {
             return number.into_iter().for_each(|it| self.answers.receipts.note(from, it));
-        };
+        }
         let ack = number.map(|number| {
             self.answers.receipts.note_pending(from, number);
             self.answers.begin();
             self.answers.insert(None, Reply::Receipt { from, number }, 0, now)
         });
-        self.post(Box::new(Letters { ack, ..letters }), now);
+        self.post_last(ack, now);
     }
 
     /// Mails what is gathered of a message that was mailed here.
@@ -368,11 +356,8 @@ impl Shard {
     pub(super) fn mail_restored(&mut self, to: ShardId, sink: &mut impl Sink) {
         for (name, message, target) in self.outbox.restored_for(to) {
             self.slices.add(LETTER_STEPS);
-            let number = Some(self.answers.receipts.number(to));
-            let MailTarget { to_subscribers, picks, .. } = target;
-            let mailed = Some(name);
-            self.note_sent(to, (number, mailed), &message, (to_subscribers, &picks));
-            sink.mail(to, Mail::Publish { message, to_subscribers, picks, number, mailed });
+            let number = self.answers.receipts.number(to);
+            self.mail_message(target, (Some(number), Some(name)), message, sink);
         }
     }
 

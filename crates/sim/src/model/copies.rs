@@ -103,7 +103,6 @@ impl Model {
             if self.stays_elsewhere(number, is_back, &is_lost) {
                 back.remove(&number);
             } else if !back.contains_key(&number) {
-                self.alive.remove(&self.sessions[number.0].client);
                 self.lose_session(number, at);
             }
         }
@@ -140,7 +139,7 @@ impl Model {
     /// The session of this client had expired when another was in the place of its node.
     pub fn expired_on_its_way(&mut self, client: ClientNo) {
         let at = self.tick();
-        if let Some(number) = self.alive.remove(&client) {
+        if let Some(&number) = self.alive.get(&client) {
             self.lose_session(number, at);
         }
     }

@@ -140,13 +140,13 @@ impl Model {
                 conn.owed.clear();
                 conn.subscribes.clear();
             }
-            self.alive.remove(&self.sessions[number.0].client);
             self.lose_session(number, at);
         }
     }
 
     pub(super) fn lose_session(&mut self, number: SessionNo, at: u64) {
         let session = &mut self.sessions[number.0];
+        self.alive.remove(&session.client);
         (session.ended, session.conn, session.will) = (Some(at), None, None);
         session.unreleased.clear();
         session.out.clear();
