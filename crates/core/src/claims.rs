@@ -5,7 +5,7 @@ use crate::keys::{Claim, Lsn, Micros, PageTicket, SessionKey, ShardId, Ticket};
 use crate::mail::GroupPick;
 use crate::message::{Message, Queued};
 use crate::page::PageRef;
-use crate::parcel::{Admitted, MovedSubscription};
+use crate::parcel::Admitted;
 use crate::record::Wall;
 use crate::session::Absence;
 use crate::shard_set::ShardSet;
@@ -126,8 +126,6 @@ pub(crate) struct Leaving {
     pub(crate) expires_at: Option<Micros>,
     /// All has come that is to come.
     pub(crate) is_sealed: bool,
-    /// The shared subscriptions that it had until then.
-    pub(crate) groups: Vec<MovedSubscription>,
     /// What of its queue is still to be sent.
     pub(crate) queue: VecDeque<Source>,
     /// It goes on to get what is for it where it goes.
@@ -293,21 +291,25 @@ impl Claims {
         self.leaving_of(key)?.expires_at
     }
 
-    /// Where a session comes from that is not whole here yet.
-    pub(crate) fn comes_from(&self, key: SessionKey) -> Option<ShardId> {
+    /// Whether a session comes that is not whole here yet.
+    pub(crate) fn comes(&self, key: SessionKey) -> bool {
+        self.way(key).is_some_and(|way| self.coming.contains_key(&way))
+    }
+
+    /// Where a session is that leaves or comes, if not here: it is sent from a place once it is
+    /// sealed there.
+    pub(crate) fn place_elsewhere(&self, key: SessionKey) -> Option<ShardId> {
         let way = self.way(key)?;
-        self.coming.contains_key(&way).then_some(way.1)
+        if let Some(leaving) = self.leaving.get(&way) {
+            return leaving.is_sealed.then_some(leaving.to.shard);
+        }
+        self.coming.get(&way).filter(|coming| coming.state.is_empty()).map(|_| way.1)
     }
 
     /// Whether it leaves, and what comes is not sent after it any more.
     #[cold]
     pub(crate) fn is_sealed(&self, key: SessionKey) -> bool {
         self.leaving_of(key).is_some_and(|leaving| leaving.is_sealed)
-    }
-
-    /// The shared subscriptions that a session had which leaves, and has no more.
-    pub(crate) fn groups_of(&self, key: SessionKey) -> &[MovedSubscription] {
-        self.leaving_of(key).map_or(&[], |leaving| &leaving.groups)
     }
 
     fn leaving_of(&self, key: SessionKey) -> Option<&Leaving> {

@@ -160,9 +160,7 @@ impl Shard {
     /// Writes all of a session, under a new name: older records of it mean nothing then. One that
     /// had a name is gone under that one: this says that its copy is whole.
     fn log_session(&mut self, key: SessionKey, renamed: &mut Renamed, sink: &mut impl Sink) {
-        let mut subscriptions = self.moved_subscriptions(key);
-        // Groups that it has left would have it again.
-        subscriptions.extend(self.claims.groups_of(key).iter().cloned());
+        let subscriptions = self.moved_subscriptions(key);
         let claim = self.claims.rank(key);
         // One whose CONNACK waits is connected, as its CONNECT has recorded it.
         let conn = self.connection_of(key);

@@ -15,8 +15,9 @@
 //! as it is in no log there before, with the old one.
 //!
 //! A member of a shared subscription is chosen by whoever routes a message, so a message goes to
-//! one of the two whatever was answered. The old member leaves when the session is sealed; a
-//! message that was on its way to it is for another member.
+//! one of the two whatever was answered. Once the session is sealed, what the old member is chosen
+//! for goes on to the new one. It is a member until the session is over there: if the receiver's
+//! node or the sender's is lost, the group has a member at any time.
 
 mod parts;
 mod switching;
@@ -87,7 +88,6 @@ impl Shard {
             switched: ShardSet::default(),
             expires_at,
             is_sealed: false,
-            groups: Vec::new(),
             queue: VecDeque::new(),
             keeps_all: self.unreceived.is_copied,
             twice: VecDeque::new(),
@@ -218,7 +218,6 @@ impl Shard {
 
     /// Nothing comes to a session any more: it is sent.
     fn seal(&mut self, key: SessionKey, way: Way, sink: &mut impl Sink) {
-        let groups = self.leave_groups(key, sink);
         let session = &self.clients[key];
         let cold = session.cold.as_ref();
         let anew = SessionAnew {
@@ -236,25 +235,10 @@ impl Shard {
         let (part, claim) = (SessionPart::State(records.finish()), way.0);
         if let Some(leaving) = self.claims.leaving.get_mut(&way) {
             leaving.take_out_twice(&mut queue);
-            (leaving.is_sealed, leaving.groups, leaving.queue) = (true, groups, queue);
+            (leaving.is_sealed, leaving.queue) = (true, queue);
             sink.mail(leaving.to.shard, Mail::Session(SessionMail::Part { claim, part }));
         }
         self.send_queue(way, sink);
-    }
-
-    /// Its memberships of shared subscriptions end.
-    fn leave_groups(&mut self, key: SessionKey, sink: &mut impl Sink) -> Vec<MovedSubscription> {
-        let mut groups = Vec::new();
-        let mut at = 0;
-        while let Some(&record) = self.clients[key].subscriptions().get(at) {
-            if self.filters.membership(record).is_some() {
-                groups.push(self.moved_subscription(record));
-                self.unsubscribe_at(key, at, sink);
-            } else {
-                at += 1;
-            }
-        }
-        groups
     }
 
     /// Sends what waits for a sealed session, up to the next page, which is asked for.
@@ -534,7 +518,6 @@ impl Shard {
     fn stay(&mut self, leaving: Leaving, now: Micros, sink: &mut impl Sink) {
         if let Some(key) = leaving.key {
             self.claims.end_way(key);
-            self.subscribe_for_nobody(key, leaving.groups, now, sink);
             self.expire_at(key, leaving.expires_at);
             self.outlet().keep_within_bounds(key, sink);
         }

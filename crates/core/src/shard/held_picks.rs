@@ -28,6 +28,8 @@ const PICK_STEPS: u64 = 4;
 #[derive(Clone, Copy)]
 pub(super) struct Unsettled {
     is_any: bool,
+    /// What is recorded of one that comes is lost with it.
+    is_copied: bool,
     /// All that are absent.
     pub(super) are_absent: bool,
 }
@@ -36,13 +38,15 @@ impl Unsettled {
     /// Whether this member's session is one.
     #[inline]
     pub(super) fn has(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
-        self.is_any && member.qos > QoS::AtMostOnce && self.has_session(member, claims, clients)
+        self.is_any && self.has_session(member, claims, clients)
     }
 
     #[cold]
     fn has_session(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
-        claims.comes_from(member.session).is_some()
-            || self.are_absent && clients[member.session].attachment.is_none()
+        let key = member.session;
+        let is_absent = || self.are_absent && clients[key].attachment.is_none();
+        claims.is_sealed(key)
+            || self.is_copied && member.qos > QoS::AtMostOnce && (claims.comes(key) || is_absent())
     }
 }
 
@@ -50,8 +54,9 @@ impl Shard {
     /// Whose messages of this QoS are held.
     #[inline]
     pub(super) fn unsettled(&self, qos: QoS) -> Unsettled {
-        let is_any = self.unreceived.is_copied && qos > QoS::AtMostOnce;
-        Unsettled { is_any, are_absent: is_any && self.has_unlisted() }
+        let is_copied = self.unreceived.is_copied && qos > QoS::AtMostOnce;
+        let is_any = is_copied || self.claims.is_any_moving();
+        Unsettled { is_any, is_copied, are_absent: is_copied && self.has_unlisted() }
     }
 
     /// Holds a message for the members that were chosen so.
@@ -59,8 +64,8 @@ impl Shard {
     pub(super) fn hold_picks(&mut self, delivery: &mut Delivery<'_>) {
         let own = self.place.id;
         for pick in std::mem::take(&mut self.picks.held) {
-            if let Some(from) = self.has_not_left(&pick) {
-                self.picks.there.push((from, GroupPick { hops: pick.hops + 1, ..pick }));
+            if let Some(shard) = self.is_elsewhere(&pick) {
+                self.picks.there.push((shard, GroupPick { hops: pick.hops + 1, ..pick }));
                 continue;
             }
             if delivery.is_gathered {
@@ -113,14 +118,14 @@ impl Shard {
         self.hold_one(HeldPicks { picks, message: Arc::clone(&letters.message), number, mailed });
     }
 
-    /// Where a member's session comes from, if it is a member there still. That takes what it is
-    /// chosen for along with the rest: it may not leave before what its own client has published is
-    /// everywhere, and that may be for itself.
-    fn has_not_left(&mut self, pick: &GroupPick) -> Option<ShardId> {
+    /// Where a member's session is, if it leaves or comes and is not here. One that comes takes
+    /// what it is chosen for along with the rest: it may not leave before what its own client has
+    /// published is everywhere, and that may be for itself.
+    fn is_elsewhere(&mut self, pick: &GroupPick) -> Option<ShardId> {
         let group = self.filters.group_of_pick(pick)?;
         let member = group.members.iter().find(|member| member.id == pick.member)?;
-        let from = self.claims.comes_from(member.subscriber.session)?;
-        group.has_at(from, pick.member).then_some(from)
+        let shard = self.claims.place_elsewhere(member.subscriber.session)?;
+        group.has_at(shard, pick.member).then_some(shard)
     }
 
     /// Where a session is may be certain by now.

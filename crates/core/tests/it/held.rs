@@ -94,8 +94,12 @@ fn a_message_for_a_member_that_comes_is_acknowledged_once_it_outlives_the_loss_o
 
 /// A member of a group that is absent on node 1, and a publisher on node 2.
 fn absent_member() -> (Net, Peer) {
+    absent_member_at(1)
+}
+
+fn absent_member_at(node: usize) -> (Net, Peer) {
     let mut net = nodes();
-    let old = join_at(&mut net, 1, "c", kept());
+    let old = join_at(&mut net, node, "c", kept());
     net.subscribe(old, "$share/g/s", Q1);
     let publisher = join_at(&mut net, 2, "p", kept());
     settle(&mut net);
@@ -109,6 +113,25 @@ fn has_got_it(net: &mut Net) {
     let lines = net.read(again);
     assert!(lines[0].starts_with("CONNACK Success present"), "{lines:?}");
     assert!(lines.len() > 1, "{lines:?}");
+}
+
+#[test]
+fn a_group_has_its_only_member_although_that_comes_from_a_node_that_is_lost() {
+    for letters in 0..60 {
+        let (mut net, publisher) = absent_member_at(LOST);
+        let back = come_to(&mut net, 1, "c", kept());
+        some_letters(&mut net, letters);
+        net.cut(back);
+        let recorded = net.wires[LOST].log.len();
+        begin_again(&mut net, recorded);
+        meet(&mut net);
+        // The session does not come any more, and who is in its place has told nobody of it.
+        while net.deliver_between(1, 2) {}
+        net.publish(publisher, "s", Q1, 1, "1");
+        settle(&mut net);
+        assert_eq!(net.read(publisher), ["PUBACK #1 Success"], "{letters} letters");
+        has_got_it(&mut net);
+    }
 }
 
 #[test]
