@@ -16,6 +16,11 @@ pub(crate) struct Watched {
     /// Those that were due when the client came again, and when: it may have a new will before
     /// these are published.
     overdue: VecDeque<(Micros, Will)>,
+    /// Those of this shard's own clients, of sessions from a log that are over before all other
+    /// nodes can have said that they have published them.
+    put_off: BTreeMap<Box<str>, Will>,
+    /// When all of these are due.
+    put_off_until: Micros,
     /// Those that were published, or are not to be any more, while their nodes were lost.
     gone: Vec<(ShardId, Box<str>, Claim)>,
 }
@@ -117,14 +122,41 @@ impl Watched {
         }
     }
 
+    /// A client's session is over, and its will is due then.
+    pub(crate) fn put_off(&mut self, client_id: Box<str>, will: Will, due_at: Micros) {
+        self.put_off.insert(client_id, will);
+        self.put_off_until = due_at;
+    }
+
+    /// All that are put off are due then.
+    pub(crate) fn put_off_until(&mut self, due_at: Micros) {
+        self.put_off_until = due_at;
+    }
+
+    /// Another node has published it.
+    pub(crate) fn drop_put_off(&mut self, client_id: &str) {
+        self.put_off.remove(client_id);
+    }
+
+    /// How many are put off.
+    pub(crate) fn waiting(&self) -> usize {
+        self.put_off.len()
+    }
+
     pub(crate) fn next(&self) -> Option<Micros> {
         let overdue = self.overdue.front().map(|&(at, _)| at);
-        self.due.first().map(|&(at, _)| at).into_iter().chain(overdue).min()
+        let put_off = (!self.put_off.is_empty()).then_some(self.put_off_until);
+        self.due.first().map(|&(at, _)| at).into_iter().chain(overdue).chain(put_off).min()
     }
 
     /// The next will that is due.
     pub(crate) fn take_due(&mut self, now: Micros) -> Option<Will> {
         let next = self.next().filter(|&at| at <= now)?;
+        if self.put_off_until <= now
+            && let Some((_, will)) = self.put_off.pop_first()
+        {
+            return Some(will);
+        }
         if self.due.first().is_none_or(|&(at, _)| at > next) {
             return self.overdue.pop_front().map(|(_, will)| will);
         }

@@ -500,7 +500,7 @@ impl Shard {
             self.claims.leaving.iter().filter(|(_, it)| goes(it)).map(|(way, _)| *way).collect();
         for way in ways {
             let Some(leaving) = self.claims.leaving.remove(&way) else { continue };
-            self.stay(leaving, now, sink);
+            self.stay(&leaving, now, sink);
         }
     }
 
@@ -515,7 +515,7 @@ impl Shard {
     }
 
     /// A session that was to go stays.
-    fn stay(&mut self, leaving: Leaving, now: Micros, sink: &mut impl Sink) {
+    fn stay(&mut self, leaving: &Leaving, now: Micros, sink: &mut impl Sink) {
         if let Some(key) = leaving.key {
             self.claims.end_way(key);
             self.expire_at(key, leaving.expires_at);

@@ -191,10 +191,10 @@ impl Shard {
             self.end_moving(key, sink);
         }
         self.tell_will_over(key, sink);
-        self.claims.hold(key, Claim::NONE);
         if let Some(will) = self.end_absence(key) {
-            self.owe_will(key, *will, sink);
+            self.owe_will_at_end(key, *will, sink);
         }
+        self.claims.hold(key, Claim::NONE);
         self.slices.add(self.answers.forget_session(key));
         let cold = self.clients[key].cold.as_mut();
         let records = cold.map(|cold| std::mem::take(&mut cold.subscriptions));

@@ -261,11 +261,22 @@ impl Shard {
     /// A will is due: it is published when the input is over, if its client may.
     #[inline(never)]
     pub(super) fn owe_will(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
-        if self.clients.may_write(key, &will.topic) {
+        if self.may_publish_will(key, &will, sink) {
             self.due.wills.push(will);
-        } else {
+        }
+    }
+
+    pub(super) fn may_publish_will(
+        &mut self,
+        key: SessionKey,
+        will: &Will,
+        sink: &mut impl Sink,
+    ) -> bool {
+        let may = self.clients.may_write(key, &will.topic);
+        if !may {
             self.note_forbidden(None, key, &will.topic, sink);
         }
+        may
     }
 
     #[cold]

@@ -24,18 +24,21 @@ impl Shard {
         self.outbox.go_on_from(number);
     }
 
-    /// Sessions that there are, answers that others wait for, and messages that are held, or that
-    /// others have not said to have. A stand-in that leaves before it has given these leaves others
+    /// Sessions that there are, wills of those that were, answers that others wait for, and messages
+    /// that are held, or that others have not said to have. A stand-in that leaves before it has given these leaves others
     /// in doubt: what it has sent on would be sent once more.
     pub fn kept_sessions(&self) -> usize {
         let is_any_sent = usize::from(!self.unreceived.is_empty());
-        self.clients.len() + self.answers.len() + self.claims.held_picks.len() + is_any_sent
+        let waiting = self.answers.len() + self.claims.held_picks.len() + self.watched.waiting();
+        self.clients.len() + waiting + is_any_sent
     }
 
     /// Tells these shards of another node of all sessions that are here, for them to claim. A
     /// stand-in does it, so that no client waits for the end of that.
     pub fn offer_sessions(&mut self, to: Range<u16>, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
+        // All have said by now which wills are theirs.
+        self.change_watched(|watched| watched.put_off_until(now));
         for key in self.all_sessions() {
             self.tell_of_session(key, &to, sink);
         }

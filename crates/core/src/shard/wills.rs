@@ -17,6 +17,7 @@ use crate::mail::{Mail, SessionMail};
 use crate::rebuild::kept_will;
 use crate::record::Record;
 use crate::record::codec::{Reader, put_will};
+use crate::session::Will;
 use crate::sink::Sink;
 use crate::timers::Timer;
 use crate::watched::Watched;
@@ -142,8 +143,25 @@ impl Shard {
         }
     }
 
+    /// A session is over, and its will with it. One from a log waits for what other nodes say of it,
+    /// as it would without that.
+    pub(super) fn owe_will_at_end(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
+        let have_all_said = self.claims.is_stand_in && !self.has_unlisted();
+        match self.claims.began().filter(|_| !have_all_said) {
+            Some(began) if self.claims.held(key) == Claim::NONE => {
+                if self.may_publish_will(key, &will, sink) {
+                    let client_id = (&*self.clients[key].client_id).into();
+                    let at = began + TAKEN_UP_AFTER;
+                    self.change_watched(|watched| watched.put_off(client_id, will, at));
+                }
+            }
+            _ => self.owe_will(key, will, sink),
+        }
+    }
+
     /// Another node has published the will of a session here, or is to.
     pub(super) fn on_will_taken(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
+        self.change_watched(|watched| watched.drop_put_off(client_id));
         let Some(key) = self.clients.find(client_id) else { return };
         let held = self.claims.held(key);
         if held == claim || held == Claim::NONE {
@@ -219,7 +237,7 @@ impl Shard {
     }
 
     /// The timer is that of the first will that is due.
-    fn change_watched<T>(&mut self, change: impl FnOnce(&mut Watched) -> T) -> T {
+    pub(super) fn change_watched<T>(&mut self, change: impl FnOnce(&mut Watched) -> T) -> T {
         let before = self.watched.next();
         let changed = change(&mut self.watched);
         let after = self.watched.next();

@@ -2,7 +2,10 @@
 
 use crate::net::{Ask, Net, Peer, SEED, Wires};
 use crate::rebuild::{finish, rebuild};
-use weir_core::{Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Undelivered, Wall};
+use weir_core::{
+    Limits, Mail, Mark, Micros, SessionMail, Settings, Shard, ShardId, Undelivered, Wall,
+    WhenAbsent,
+};
 use weir_wire::packet::{Publish, Will};
 use weir_wire::{PropertiesBuf, Property, QoS};
 
@@ -527,6 +530,29 @@ fn a_node_that_is_back_after_its_sessions_were_taken_over_sends_no_will_of_their
         assert_eq!(wills(&mut net, subscriber), 0, "{is_watched}");
         net.pass(100);
         assert_eq!(wills(&mut net, subscriber), 1, "{is_watched}");
+    }
+}
+
+#[test]
+fn a_will_is_sent_once_though_its_session_ends_before_all_have_said_whose_that_is() {
+    for is_watched in [false, true] {
+        let (mut net, subscriber) = with_will(is_watched);
+        let client = net.last_peer();
+        let publisher = join_at(&mut net, 2, "p", kept());
+        net.subscribe(client, "t", Q1);
+        settle(&mut net);
+        let recorded = net.wires[LOST].log.len();
+        begin_again(&mut net, recorded);
+        let queue_full_absent = WhenAbsent::EndSession;
+        let limits = Limits { queue_messages_max: 2, queue_full_absent, ..Limits::default() };
+        net.shards[LOST].set_limits(&limits);
+        meet(&mut net);
+        (1..=3).for_each(|id| net.publish(publisher, "t", Q1, id, ""));
+        while net.deliver_between(2, LOST) {}
+        assert_eq!(net.shards[LOST].stats().queue_overflows, 1);
+        let at_once = wills(&mut net, subscriber);
+        net.pass(10);
+        assert_eq!(at_once + wills(&mut net, subscriber), 1, "{is_watched}");
     }
 }
 
