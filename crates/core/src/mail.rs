@@ -192,7 +192,7 @@ impl Mail {
     /// The lowest version of letters ([`Mail::VERSION`]) that knows of it.
     pub fn version(&self) -> u8 {
         match self {
-            Self::Log(_) | Self::Session(SessionMail::Closing) => 3,
+            Self::Log(_) | Self::Session(SessionMail::Closing | SessionMail::Stays { .. }) => 3,
             _ => Self::VERSION_MIN,
         }
     }

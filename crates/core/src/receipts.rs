@@ -8,6 +8,7 @@
 
 use crate::keys::ShardId;
 use crate::keys::Ticket;
+use crate::shard_set::ShardSet;
 use std::collections::VecDeque;
 
 /// The numbers between this shard and each other one.
@@ -18,6 +19,8 @@ pub(crate) struct Receipts {
     first: u64,
     /// Peers that wait for a receipt from here.
     owed: Vec<ShardId>,
+    /// Peers where memory is short, as of their last receipts.
+    short: ShardSet,
 }
 
 #[derive(Debug, Default)]
@@ -30,8 +33,6 @@ struct Peer {
     waits_longer: VecDeque<(u64, Ticket)>,
     /// The last number that came from it.
     received: u64,
-    /// Memory is short there, as of its last receipt.
-    is_short: bool,
     /// What this shard had published as retained, by owner, when the last of its subscriptions
     /// that are in force was noted; nothing if it was told of all of them.
     retains: Box<[u64]>,
@@ -61,7 +62,7 @@ pub(crate) struct Owed {
 impl Receipts {
     pub(crate) fn new(shards: u16) -> Self {
         let peers = (0..shards).map(|_| Peer::default()).collect();
-        Self { peers, first: 0, owed: Vec::new() }
+        Self { peers, first: 0, owed: Vec::new(), short: ShardSet::default() }
     }
 
     /// Numbers are higher than `number`, so that none is given again to whoever remembers this
@@ -85,6 +86,7 @@ impl Receipts {
         let forgotten = Peer { sent: peer.sent, ..Peer::default() };
         let Peer { waits, waits_longer, .. } = std::mem::replace(peer, forgotten);
         self.owed.retain(|&owed| owed != shard);
+        self.short.remove(shard);
         waits.into_iter().chain(waits_longer).map(|(_, ticket)| ticket).collect()
     }
 
@@ -200,13 +202,17 @@ impl Receipts {
         all.find_map(|waits| Some(waits.remove(position(waits, number)?)?.1))
     }
 
-    /// Whether memory is short at a shard, as it said last.
-    pub(crate) fn is_short(&self, shard: ShardId) -> bool {
-        self.peers[usize::from(shard.0)].is_short
+    /// The shards where memory is short, as they said last.
+    pub(crate) fn short(&self) -> ShardSet {
+        self.short
     }
 
     pub(crate) fn set_short(&mut self, shard: ShardId, is_short: bool) {
-        self.peers[usize::from(shard.0)].is_short = is_short;
+        if is_short {
+            self.short.insert(shard);
+        } else {
+            self.short.remove(shard);
+        }
     }
 
     /// A letter with a number came, and is in force here.

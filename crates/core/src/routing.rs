@@ -16,7 +16,7 @@ mod weigh;
 mod wildcards;
 
 pub(crate) use filters::{Filters, News, Picks, Subscribed, Who};
-pub(crate) use group::{HOPS_MAX, Picked};
+pub(crate) use group::{Group, HOPS_MAX, Picked};
 pub(crate) use interests::{INTEREST_BYTES, InterestsAt};
 pub(crate) use lists::{FilterId, SubscriptionRecord};
 pub(crate) use matched::Matched;

@@ -19,6 +19,7 @@ const WILL_OVER: u8 = 11;
 const WILL_TAKEN: u8 = 12;
 const UNWATCH: u8 = 13;
 const CLOSING: u8 = 14;
+const STAYS: u8 = 15;
 
 pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
     match mail {
@@ -56,6 +57,12 @@ pub(super) fn put(out: &mut Vec<u8>, mail: &SessionMail) {
         }
         SessionMail::Part { claim, part: SessionPart::End } => begin(out, END, *claim),
         SessionMail::Taken { claim } => begin(out, TAKEN, *claim),
+        SessionMail::Stays { claim, anew } => {
+            begin(out, STAYS, *claim);
+            let (anew, number) = anew.unwrap_or_default();
+            put_number(out, anew.0);
+            put_number(out, number);
+        }
         SessionMail::Will { client_id, claim, will, wait_s } => {
             begin(out, WILL, *claim);
             put_bytes(out, client_id.as_bytes());
@@ -103,6 +110,10 @@ pub(super) fn read(from: &mut Reader<'_>) -> Result<SessionMail, BadRecord> {
         QUEUE => SessionMail::Part { claim, part: SessionPart::Queue(from.bytes()?.into()) },
         END => SessionMail::Part { claim, part: SessionPart::End },
         TAKEN => SessionMail::Taken { claim },
+        STAYS => {
+            let anew = (Claim(from.number()?), from.number()?);
+            SessionMail::Stays { claim, anew: (anew != (Claim::NONE, 0)).then_some(anew) }
+        }
         WILL => SessionMail::Will {
             claim,
             client_id: from.text()?.into(),

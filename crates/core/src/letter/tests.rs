@@ -137,6 +137,9 @@ fn of_sessions() -> impl Strategy<Value = Mail> {
         (claim(), shard()).prop_map(|(claim, from)| SessionMail::Switched { claim, from }),
         (claim(), part).prop_map(|(claim, part)| SessionMail::Part { claim, part }),
         claim().prop_map(|claim| SessionMail::Taken { claim }),
+        (claim(), claim(), 1..9_u64).prop_map(|(claim, anew, number)| {
+            SessionMail::Stays { claim, anew: (number > 3).then_some((anew, number)) }
+        }),
         (text(), claim(), bytes(), any::<u32>()).prop_map(|(client_id, claim, will, wait_s)| {
             SessionMail::Will { client_id, claim, will, wait_s }
         }),

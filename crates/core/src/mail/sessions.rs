@@ -84,6 +84,15 @@ pub enum SessionMail {
     Unwatch,
     /// The sender's node is stopped: no client can come there.
     Closing,
+    /// The sender does not take a session that comes by this claim: it stays where it is, or comes
+    /// anew.
+    Stays {
+        /// As in [`SessionMail::Leaving`].
+        claim: Claim,
+        /// By which claim, if its client waits, and a number that comes back in
+        /// [`crate::Mail::Receipt`].
+        anew: Option<(Claim, u64)>,
+    },
     /// The receiver of the last part has the session: whoever sent it may forget it.
     Taken {
         /// As in [`SessionMail::Leaving`].
@@ -109,6 +118,7 @@ impl SessionMail {
             | Self::Part { part: SessionPart::End, .. }
             | Self::Unwatch
             | Self::Closing
+            | Self::Stays { .. }
             | Self::Taken { .. } => 0,
         }
     }

@@ -111,6 +111,11 @@ impl Group {
         self.remote.iter().any(|remote| (remote.shard, remote.id) == (shard, id))
     }
 
+    /// The shards that have other members.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> {
+        self.remote.iter().map(|remote| remote.shard)
+    }
+
     pub(crate) fn leave(&mut self, shard: ShardId, id: u64) {
         self.remote.retain(|remote| (remote.shard, remote.id) != (shard, id));
     }

@@ -177,6 +177,7 @@ impl Shard {
             }
             SessionMail::Part { claim, part } => self.on_part((claim, from), part, now, sink),
             SessionMail::Taken { claim } => self.on_taken(from, claim, now, sink),
+            SessionMail::Stays { claim, anew } => self.on_stays((claim, from), anew, now, sink),
             SessionMail::Will { client_id, claim, will, wait_s } => {
                 self.on_will(&client_id, (from, claim), (&will, wait_s), now);
             }
@@ -247,7 +248,7 @@ impl Shard {
         may_wait && self.has_unlisted()
     }
 
-    fn keep_waiting(&mut self, client_id: &str, claimant: Claimant) {
+    pub(super) fn keep_waiting(&mut self, client_id: &str, claimant: Claimant) {
         self.answers.receipts.note_pending(claimant.shard, claimant.number);
         self.claims.waiting.entry(client_id.into()).or_default().push(claimant);
     }

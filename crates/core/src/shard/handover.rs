@@ -19,6 +19,7 @@
 //! for goes on to the new one. It is a member until the session is over there: if the receiver's
 //! node or the sender's is lost, the group has a member at any time.
 
+mod anew;
 mod parts;
 mod switching;
 mod twice;
@@ -473,15 +474,6 @@ impl Shard {
         }
     }
 
-    /// Another node is here: sessions that come get what it routes.
-    pub(super) fn move_from(&mut self, node: &Range<u16>, sink: &mut impl Sink) {
-        for &(claim, from) in self.claims.coming.keys() {
-            for shard in node.clone().map(ShardId) {
-                sink.mail(shard, Mail::Session(SessionMail::Moving { claim, from }));
-            }
-        }
-    }
-
     /// A node is lost: what was to go there stays, and what was to come from there does not come.
     pub(super) fn stop_moves(&mut self, node: &Range<u16>, now: Micros, sink: &mut impl Sink) {
         let is_lost = |shard: ShardId| node.contains(&shard.0);
@@ -500,6 +492,7 @@ impl Shard {
             self.claims.leaving.iter().filter(|(_, it)| goes(it)).map(|(way, _)| *way).collect();
         for way in ways {
             let Some(leaving) = self.claims.leaving.remove(&way) else { continue };
+            leaving.key.into_iter().for_each(|key| self.expire_at(key, leaving.expires_at));
             self.stay(&leaving, now, sink);
         }
     }
@@ -518,7 +511,6 @@ impl Shard {
     fn stay(&mut self, leaving: &Leaving, now: Micros, sink: &mut impl Sink) {
         if let Some(key) = leaving.key {
             self.claims.end_way(key);
-            self.expire_at(key, leaving.expires_at);
             self.outlet().keep_within_bounds(key, sink);
         }
         self.claims.ending.remove(&leaving.client_id);

@@ -21,6 +21,9 @@ const PLAIN_DISCONNECT_BYTES: usize = 4;
 /// Within this time what lies unread in a silent connection's socket is read.
 const UNREAD_GRACE: Micros = Micros(100_000);
 
+/// Until a session is looked at again that would be over, but whose client waits for it.
+const LOOK_AGAIN: Micros = Micros(1_000_000);
+
 /// Steps of taking out a subscription.
 const UNSUBSCRIBE_STEPS: u64 = 4;
 
@@ -309,9 +312,17 @@ impl Shard {
 
     pub(super) fn session_due(&mut self, key: SessionKey, now: Micros, sink: &mut impl Sink) {
         let waits_until = self.waits_for_nodes(key, now);
+        // Its client has come in time, and waits for other nodes, or to another, where the session
+        // is still to go.
+        let client_id = &*self.clients[key].client_id;
+        let is_here = |ticket| self.answers.get(ticket).is_some_and(|it| it.conn.is_some());
+        let is_awaited = self.claims.waiting.contains_key(client_id)
+            || self.claims.asking.get(client_id).copied().is_some_and(is_here);
+        let is_awaited_until = is_awaited.then_some(now + LOOK_AGAIN);
         if let Some(absence) = self.clients[key].absence() {
             // A will is due with the end of its session, and waits as it does by itself.
-            absence.expires_at = waits_until.filter(|_| absence.will.is_some());
+            absence.expires_at =
+                waits_until.filter(|_| absence.will.is_some()).or(is_awaited_until);
             if let Some(at) = absence.expires_at {
                 return self.timers.set(at, Timer::Expiry(key));
             }

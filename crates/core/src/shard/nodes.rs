@@ -81,7 +81,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        self.move_from(&node, sink);
+        self.move_from(&node, now, sink);
         self.say_switched(&node, sink);
         self.tell_taken_wills(&node, sink);
         self.choose_watcher(now);
@@ -212,9 +212,7 @@ impl Shard {
     /// the receipt of a claim for nobody says.
     fn end_list(&mut self, shard: ShardId, sink: &mut impl Sink) {
         let number = self.answers.receipts.end_list(shard);
-        let (client_id, claim, is_clean) = (Box::default(), Claim::NONE, false);
-        let mail = SessionMail::Claim { client_id, claim, is_clean, number };
-        sink.mail(shard, Mail::Session(mail));
+        ask_for_receipt(shard, number, sink);
     }
 
     /// Says whether those were all.
@@ -449,4 +447,11 @@ impl Shard {
         self.filters.have_forgotten(node);
         self.slices.drop_forgetting(node);
     }
+}
+
+/// A letter that changes nothing, whose receipt says how things are there: a claim for nobody.
+pub(super) fn ask_for_receipt(shard: ShardId, number: u64, sink: &mut impl Sink) {
+    let (client_id, claim, is_clean) = (Box::default(), Claim::NONE, false);
+    let mail = SessionMail::Claim { client_id, claim, is_clean, number };
+    sink.mail(shard, Mail::Session(mail));
 }

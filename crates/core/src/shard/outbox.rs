@@ -79,7 +79,7 @@ impl Shard {
             && (self.unreceived.is_copied || letters_stay(&targets, &self.place.node))
             && !self.bounds.is_short
             && self.outbox.has_room()
-            && !targets.iter().any(|target| self.answers.receipts.is_short(target.shard));
+            && !targets.iter().any(|target| self.answers.receipts.short().contains(target.shard));
         let message = Arc::clone(delivery.lent(&mut self.pool));
         let (number, publisher, ack) = (None, delivery.publisher, None);
         let mut letters = Letters { message, targets, number, publisher, ack };
@@ -238,7 +238,7 @@ impl Shard {
         }
         let mut delivery = Delivery::from_message(message, None);
         delivery.is_gathered = self.log.is_on();
-        if !is_far || !self.is_late(message, now) {
+        if !self.is_late(message, now) {
             self.claims.source = Some(from);
             self.route_letter(&mut delivery, to_subscribers, picks, now, sink);
             self.claims.source = None;

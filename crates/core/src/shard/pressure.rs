@@ -5,12 +5,14 @@
 //! queue. What can be passed on at once is served as ever.
 
 use super::Shard;
+use super::nodes::ask_for_receipt;
 use super::publish::NotTaken;
 use super::room::Room;
 use crate::bounds::CEILING;
+use crate::letter::NO_ROOM_THERE;
 use crate::mail::GroupPick;
 use crate::message::Delivery;
-use crate::routing::Subscriber;
+use crate::routing::{Group, Subscriber};
 use crate::sink::{Shortage, Sink};
 use weir_wire::{QoS, ReasonCode};
 
@@ -56,6 +58,53 @@ impl Shard {
             self.choose_members(self.matched.filters[at], delivery, sink);
         }
         self.check_chosen(delivery, sink)
+    }
+
+    /// Refuses a message of QoS 2 that is for several, one of them where memory or the disk is
+    /// short. There it may be refused, and would come to the others twice when it is sent again.
+    #[inline]
+    pub(super) fn check_room_elsewhere(
+        &mut self,
+        delivery: &Delivery<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), NotTaken> {
+        if delivery.qos != QoS::ExactlyOnce
+            || !self.unreceived.is_copied
+            || self.answers.receipts.short().is_empty()
+        {
+            return Ok(());
+        }
+        let is_durable = |key| self.log.session(key).is_some();
+        match delivery.publisher.is_some_and(is_durable) {
+            true => self.check_short(delivery, sink),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check_short(
+        &mut self,
+        delivery: &Delivery<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), NotTaken> {
+        let Self { matched, filters, answers, .. } = self;
+        let short = answers.receipts.short();
+        matched.find_everywhere(filters, delivery.topic);
+        let (mut targets, mut receivers) = (matched.shards.and(&short), matched.shards.len());
+        for filter in matched.filters.iter().map(|&id| filters.get(id)) {
+            let lists = filter.groups().count().max(usize::from(filter.has_lists_beside()));
+            receivers += filter.subscribers.len() + lists;
+            let members = filter.groups().flat_map(Group::shards);
+            targets.extend(members.filter(|&shard| short.contains(shard)));
+        }
+        if targets.is_empty() || receivers < 2 {
+            return Ok(());
+        }
+        for shard in targets {
+            // Else nobody here would hear that there is room again.
+            ask_for_receipt(shard, answers.receipts.number(shard), sink);
+        }
+        not_taken(Some(NO_ROOM_THERE))
     }
 
     /// The same for a message of another shard that waits to be told: the members that it is for

@@ -155,6 +155,7 @@ impl Shard {
             Some(session),
         );
         self.filters.conditions.next_message();
+        self.check_room_elsewhere(&delivery, sink)?;
         self.check_room(&delivery, sink)?;
         delivery.is_awaited = publish.packet_id.is_some();
         delivery.is_gathered = self.is_gathered(session, publish.qos, publish.retain);

@@ -24,9 +24,9 @@ impl Shard {
         self.outbox.go_on_from(number);
     }
 
-    /// Sessions that there are, wills of those that were, answers that others wait for, and messages
-    /// that are held, or that others have not said to have. A stand-in that leaves before it has given these leaves others
-    /// in doubt: what it has sent on would be sent once more.
+    /// Sessions that there are, wills of those that were, answers that others wait for, and
+    /// messages that are held, or that others have not said to have. A stand-in that leaves before
+    /// it has given these leaves others in doubt: what it has sent on would be sent once more.
     pub fn kept_sessions(&self) -> usize {
         let is_any_sent = usize::from(!self.unreceived.is_empty());
         let waiting = self.answers.len() + self.claims.held_picks.len() + self.watched.waiting();

@@ -143,8 +143,8 @@ impl Shard {
         }
     }
 
-    /// A session is over, and its will with it. One from a log waits for what other nodes say of it,
-    /// as it would without that.
+    /// A session is over, and its will is due. One from a log waits for what other nodes say of it,
+    /// as it would otherwise.
     pub(super) fn owe_will_at_end(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
         let have_all_said = self.claims.is_stand_in && !self.has_unlisted();
         match self.claims.began().filter(|_| !have_all_said) {

@@ -3,7 +3,7 @@
 use crate::net::{Net, Peer, message};
 use crate::replaced::{
     LOST, Q2, begin_again, come_to, comes_back, join_at, kept, meet, nodes, replace, settle,
-    some_letters,
+    some_letters, some_letters_first_from,
 };
 use weir_core::{Mail, Micros};
 use weir_wire::packet::Publish;
@@ -52,6 +52,24 @@ fn a_message_comes_once_whenever_the_node_of_its_publisher_is_lost() {
         }
     }
     assert!(told_at.first().is_some_and(|&letters| letters > 1), "{told_at:?}");
+}
+
+#[test]
+fn a_message_comes_once_to_a_session_that_moves_while_the_node_of_its_publisher_is_lost() {
+    let orders = [[0, 1, 2], [1, 0, 2], [2, 1, 0], [1, 2, 0]];
+    let all = (0..16).flat_map(|before| (0..8).map(move |after| (before, after)));
+    for (before, after, order) in all.flat_map(|(b, a)| orders.map(|order| (b, a, order))) {
+        let (mut net, publisher) = pair("t");
+        let back = come_to(&mut net, 2, "c", kept());
+        some_letters_first_from(&mut net, before, order);
+        net.publish(publisher, "t", Q2, 1, "one");
+        some_letters_first_from(&mut net, after, order);
+        net.cut(back);
+        replace(&mut net);
+        settle(&mut net);
+        let lines = comes_back(&mut net);
+        assert_eq!(lines, ["PUBLISH t q2 #1 one"], "{before} {after} {order:?}");
+    }
 }
 
 #[test]
@@ -222,6 +240,57 @@ fn what_is_mailed_is_taken_though_memory_is_short_where_it_comes() {
     assert_eq!(net.read(publisher), ["PUBREC #1 Success"]);
     net.shards[1].set_pressed(false);
     assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
+fn a_message_for_a_node_where_memory_is_short_is_for_nobody_and_comes_once_when_it_is_sent_again() {
+    for filter in ["t", "$share/g/t"] {
+        let (mut net, publisher) = pair(filter);
+        let other = join_at(&mut net, 2, "other", kept());
+        net.subscribe(other, "t", Q2);
+        settle(&mut net);
+        net.read(other);
+        net.shards[1].set_pressed(true);
+        // A node says so with its next receipt.
+        let third = join_at(&mut net, LOST, "third", kept());
+        net.subscribe(third, "u", Q2);
+        settle(&mut net);
+        net.publish(publisher, "t", Q2, 1, "one");
+        // Nothing is acknowledged: its log is not committed, and it goes to another node.
+        net.cut(publisher);
+        settle(&mut net);
+        assert!(net.read(other).is_empty(), "{filter}");
+        net.shards[1].set_pressed(false);
+        publishes_again(&mut net, &[]);
+        assert_eq!(net.read(other), ["PUBLISH t q2 #1 one"], "{filter}");
+        assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"], "{filter}");
+    }
+}
+
+#[test]
+fn a_node_hears_that_there_is_room_again_though_it_has_nothing_to_send() {
+    let (mut net, publisher) = pair("t");
+    let other = join_at(&mut net, 2, "other", kept());
+    net.subscribe(other, "t", Q2);
+    net.shards[1].set_pressed(true);
+    let third = join_at(&mut net, LOST, "third", kept());
+    net.subscribe(third, "u", Q2);
+    settle(&mut net);
+    let refused = |net: &mut Net| {
+        net.publish(publisher, "t", Q2, 1, "one");
+        settle(net);
+        net.read(publisher)[0].starts_with("PUBREC #1 Quota exceeded")
+    };
+    assert!(refused(&mut net));
+    net.shards[1].set_pressed(false);
+    assert!(refused(&mut net));
+    assert!(!refused(&mut net));
+    // What one shard takes alone is its own to take or to refuse.
+    net.shards[1].set_pressed(true);
+    net.cut(other);
+    net.publish(publisher, "alone", Q2, 2, "");
+    settle(&mut net);
+    assert_eq!(net.read(publisher), ["PUBREC #2 No matching subscribers"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::net::{Ask, Net, Peer, message};
 use crate::rebuild::{DURABLE, finish, rebuild};
 use weir_core::{Limits, Partitions, Rebuild, ShardId, Undelivered};
 use weir_wire::packet::{Publish, SubscribeBuf, SubscriptionOptions};
-use weir_wire::{PacketId, Properties, QoS, Version};
+use weir_wire::{PacketId, Properties, PropertiesBuf, Property, QoS, Version};
 
 /// Two shards whose logs have begun: a durable publisher on the first, a durable subscriber on the
 /// second.
@@ -248,4 +248,23 @@ fn a_publisher_waits_for_the_member_that_is_chosen_in_the_place_of_one_that_left
     net.commit(0);
     net.go_on();
     assert_eq!(net.read(publisher), ["PUBREC #1 Success"]);
+}
+
+#[test]
+fn a_message_that_expires_while_its_letter_waits_for_the_log_does_not_come() {
+    let mut pair = Pair::new();
+    let mut properties = PropertiesBuf::new();
+    properties.push(Property::MessageExpiryInterval(1));
+    let publish =
+        Publish { properties: properties.as_properties(), ..message("t", QoS::ExactlyOnce, 1, "") };
+    pair.net.publish_packet(pair.publisher, &publish);
+    pair.net.go_on();
+    pair.net.pass(2);
+    pair.net.commit(0);
+    pair.net.go_on();
+    pair.net.commit(1);
+    pair.net.go_on();
+    pair.net.commit(0);
+    assert_eq!(pair.net.read(pair.publisher), ["PUBREC #1 Success"]);
+    assert_eq!(pair.net.shards[1].stats().dropped_expired, 1);
 }

@@ -112,7 +112,8 @@ impl Model {
                 // Begun anew meanwhile: whoever has that has the other dropped.
                 continue;
             }
-            if kept.session.moving.is_some_and(|(from, _)| is_lost(from)) {
+            let comes_anew = std::mem::take(&mut kept.session.comes_anew);
+            if comes_anew || kept.session.moving.is_some_and(|(from, _)| is_lost(from)) {
                 (kept.session.expires_at, kept.session.will) = kept.session.parked;
                 // Its client has come for it, and may not have been let in.
                 self.doubtful_wills.extend(kept.session.will.map(|(message, _)| message));

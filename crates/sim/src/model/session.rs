@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use weir_core::Micros;
 use weir_wire::QoS;
 
+/// Until a session is looked at again that would be over, but whose client waits for it.
+const LOOK_AGAIN: Micros = Micros(1_000_000);
+
 /// A message of QoS 2 that was taken in and not yet released.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unreleased {
@@ -43,6 +46,10 @@ pub struct Session {
     pub moving: Option<(usize, usize)>,
     /// When it would have ended, and its will been due, had it not left.
     pub parked: Deadlines,
+    /// It was to go, and is to go anew.
+    pub comes_anew: bool,
+    /// Its client has come to another node, and waits for it.
+    pub is_awaited: bool,
     /// The will of its last connection, which its client has taken back by coming elsewhere.
     pub taken_back: Option<(MessageNo, Micros)>,
     /// Until then a will that a log has brought waits for other nodes, and so does the end of the
@@ -108,6 +115,8 @@ impl Model {
             subscriptions: BTreeMap::new(),
             moving: None,
             parked: (None, None),
+            comes_anew: false,
+            is_awaited: false,
             taken_back: None,
             will_waits: Micros(0),
             is_will_untold: false,
@@ -131,6 +140,11 @@ impl Model {
                 // It is another's, which a log has brought once more.
                 return;
             }
+            session.is_awaited = false;
+            if std::mem::take(&mut session.comes_anew) {
+                session.moving = Some(way);
+                return self.moves(client, None);
+            }
             let waits = session.will_waits;
             // It was due, and waited for other nodes, which have said that it is not theirs.
             let put_off = session.will.take_if(|(_, due)| waits != Micros(0) && *due == waits);
@@ -144,6 +158,25 @@ impl Model {
             self.may_replay_again(number);
         }
         self.moves(client, None);
+    }
+
+    /// Its client has come to another node, and waits for it: it is not over before.
+    pub(crate) fn is_awaited(&mut self, client: ClientNo, at: usize) {
+        if let Some(&number) = self.alive.get(&client) {
+            let session = &mut self.sessions[number.0];
+            let is_to_come = session.moving.is_some_and(|(_, to)| to == at);
+            session.is_awaited |= session.shard == at || is_to_come;
+        }
+    }
+
+    /// It stays there until it leaves anew: its client has come for it.
+    pub(crate) fn stays(&mut self, client: ClientNo, at: usize) {
+        if let Some(&number) = self.alive.get(&client) {
+            let session = &mut self.sessions[number.0];
+            if session.moving.take_if(|(from, _)| *from == at).is_some() {
+                (session.shard, session.comes_anew) = (at, true);
+            }
+        }
     }
 
     /// It has come to a shard of another node, where its client may be or not. One that is adopted
@@ -230,6 +263,7 @@ impl Model {
         while let Some((due, is_end, number)) = self.next_due(shard)
             && due <= now
         {
+            let is_asked_for = self.is_asked_for(self.session(number).client, shard);
             let session = &mut self.sessions[number.0];
             let waits = session.will_waits;
             if now < waits && (session.will.is_some() || session.is_will_untold) {
@@ -238,6 +272,8 @@ impl Model {
                 } else {
                     session.will = session.will.map(|(message, _)| (message, waits));
                 }
+            } else if is_end && (session.is_awaited || is_asked_for) {
+                session.expires_at = Some(now + LOOK_AGAIN);
             } else if is_end {
                 self.end_session(number);
             } else {

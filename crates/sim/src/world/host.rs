@@ -1,6 +1,7 @@
 //! The shell's part: shards are called, and what they write goes where it belongs.
 
 use super::line::BrokerEnd;
+use super::nodes::{claimed, is_put_off};
 use super::sink::{Event, Letter, Output};
 use super::{WALL, World};
 use crate::finding::Checker;
@@ -359,7 +360,7 @@ impl World {
             Letter::Mail(mail) => {
                 self.trace.add(format_args!("  shard {from} to {to}: {mail:?}"));
                 let mail = through_bytes(&mail);
-                let comes = self.comes(&mail);
+                let (comes, claimed) = (self.comes(&mail), claimed(&mail));
                 self.hear_claim(to, &mail);
                 self.follow_letter(from, to, &mail);
                 self.model.begin_call(root, to);
@@ -376,6 +377,11 @@ impl World {
                     && let Some(client) = comes
                 {
                     self.has_come(client, to);
+                }
+                if let Some((client, number)) = claimed
+                    && is_put_off(number, &events)
+                {
+                    self.model.is_awaited(client, to);
                 }
                 self.carry_out(to, root, events);
                 self.copies.is_told = false;

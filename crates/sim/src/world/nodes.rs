@@ -124,6 +124,12 @@ impl World {
         {
             self.claims.insert(*claim, client);
             self.model.claimed(client, *is_clean);
+            self.model.claims(client, shard);
+        }
+        if let Mail::Session(SessionMail::Stays { claim, anew: Some((anew, _)) }) = mail
+            && let Some(&client) = self.claims.get(claim)
+        {
+            self.claims.insert(*anew, client);
         }
     }
 
@@ -199,4 +205,25 @@ impl World {
             self.model.comes(client, shard, is_adopted);
         }
     }
+}
+
+/// Whose session another node waits for, and the number of the letter that says so.
+pub(super) fn claimed(mail: &Mail) -> Option<(ClientNo, u64)> {
+    match mail {
+        Mail::Session(SessionMail::Claim { client_id, is_clean: false, number, .. }) => {
+            ClientNo::of(client_id).map(|client| (client, *number))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a session stays where it is for now, though it was claimed by this letter.
+pub(super) fn is_put_off(number: u64, events: &[Event]) -> bool {
+    let leaves =
+        |event: &Event| matches!(event, Event::Mail(_, Mail::Session(SessionMail::Leaving { .. })));
+    let is_pending = |event: &Event| match event {
+        Event::Mail(_, Mail::Receipt { pending, .. }) => pending.contains(&number),
+        _ => false,
+    };
+    events.iter().any(is_pending) && !events.iter().any(leaves)
 }
