@@ -265,6 +265,7 @@ impl Shard {
     /// Other nodes have said what they have to, or are lost.
     pub(super) fn answer_all_claimants(&mut self, now: Micros, sink: &mut impl Sink) {
         self.look_at_held_picks();
+        self.send_wills_that_are_put_off(now);
         self.claims.put_off.clear();
         let all: Vec<Box<str>> = self.claims.waiting.keys().cloned().collect();
         all.iter().for_each(|client_id| self.answer_claimants(client_id, now, sink));

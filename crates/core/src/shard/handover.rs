@@ -421,7 +421,11 @@ impl Shard {
         if let Some(key) = leaving.key {
             self.claims.end_way(key);
             self.stats.sessions_given += 1;
+            let had_groups = self.claims.is_stand_in && self.is_member(key);
             self.end_session(key, sink);
+            if had_groups {
+                self.wait_for_all_to_hear(now, sink);
+            }
         }
         self.claims.ending.remove(&leaving.client_id);
         self.claim_done(leaving.to, now);

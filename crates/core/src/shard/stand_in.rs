@@ -5,9 +5,12 @@
 //! offers its sessions to the node that has the copy, which claims them.
 
 use super::Shard;
+use super::nodes::ask_for_receipt;
+use crate::answers::Reply;
 use crate::keys::{Micros, SessionKey};
 use crate::record::Record;
 use crate::sink::Sink;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 impl Shard {
@@ -37,8 +40,7 @@ impl Shard {
     /// stand-in does it, so that no client waits for the end of that.
     pub fn offer_sessions(&mut self, to: Range<u16>, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
-        // All have said by now which wills are theirs.
-        self.change_watched(|watched| watched.put_off_until(now));
+        self.send_wills_that_are_put_off(now);
         for key in self.all_sessions() {
             self.tell_of_session(key, &to, sink);
         }
@@ -62,6 +64,22 @@ impl Shard {
         }
         self.settle(now, sink);
         self.come_to_rest(now, sink);
+    }
+
+    /// Whether a session is in any group.
+    pub(super) fn is_member(&self, key: SessionKey) -> bool {
+        let mut all = self.clients[key].subscriptions().iter();
+        all.any(|&record| self.filters.membership(record).is_some())
+    }
+
+    /// A session has left its groups. Until all know that, they may choose it for what nobody waits
+    /// for: a stand-in stays until that has come.
+    pub(super) fn wait_for_all_to_hear(&mut self, now: Micros, sink: &mut impl Sink) {
+        self.answers.begin();
+        for shard in self.place.others() {
+            ask_for_receipt(shard, self.answers.mailed(shard), sink);
+        }
+        self.answers.insert(None, Reply::Packet(SmallVec::new()), 0, now);
     }
 
     fn all_sessions(&self) -> Vec<SessionKey> {

@@ -143,6 +143,13 @@ impl Shard {
         }
     }
 
+    /// A stand-in has heard from all which wills are theirs.
+    pub(super) fn send_wills_that_are_put_off(&mut self, now: Micros) {
+        if self.claims.is_stand_in && !self.has_unlisted() {
+            self.change_watched(|watched| watched.put_off_until(now));
+        }
+    }
+
     /// A session is over, and its will is due. One from a log waits for what other nodes say of it,
     /// as it would otherwise.
     pub(super) fn owe_will_at_end(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
@@ -237,7 +244,7 @@ impl Shard {
     }
 
     /// The timer is that of the first will that is due.
-    pub(super) fn change_watched<T>(&mut self, change: impl FnOnce(&mut Watched) -> T) -> T {
+    fn change_watched<T>(&mut self, change: impl FnOnce(&mut Watched) -> T) -> T {
         let before = self.watched.next();
         let changed = change(&mut self.watched);
         let after = self.watched.next();

@@ -361,6 +361,31 @@ fn all_sessions_come_to_another_node_and_nothing_of_them_is_lost_or_doubled() {
 }
 
 #[test]
+fn a_stand_in_stays_until_all_know_that_its_members_of_groups_have_left() {
+    let mut net = nodes();
+    let old = join_at(&mut net, LOST, "c", kept());
+    net.subscribe(old, "$share/g/t", Q1);
+    settle(&mut net);
+    net.cut(old);
+    settle(&mut net);
+    net.shards[1].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    let recorded = net.wires[LOST].log.len();
+    begin_again(&mut net, recorded);
+    net.shards[LOST].stand_in();
+    meet(&mut net);
+    settle(&mut net);
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[LOST].offer_sessions(1..2, *now, &mut wires[LOST]);
+    while net.shards[LOST].stats().sessions > 0 {
+        some_letters(&mut net, 1);
+    }
+    // What is on its way to the member comes before the receipt.
+    assert!(net.shards[LOST].kept_sessions() > 0);
+    settle(&mut net);
+    assert_eq!(net.shards[LOST].kept_sessions(), 0);
+}
+
+#[test]
 fn a_client_that_comes_while_its_session_does_gets_it_wherever() {
     for (node, letters) in [1, 2].into_iter().flat_map(|node| (0..50).map(move |at| (node, at))) {
         let (mut net, publisher) = absent(Q1);

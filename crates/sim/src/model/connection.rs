@@ -26,8 +26,6 @@ pub struct Conn {
     /// Its CONNECT was consumed, and whether that asks for a clean start: it waits to be let in
     /// until no other node has its session.
     pub asking: Option<bool>,
-    /// Its session is claimed, by this shard: it has passed authentication.
-    pub claims_at: Option<usize>,
     /// Session Present as the CONNACK must say it; nothing once it did.
     pub owed_connack: Option<bool>,
     /// Its session was there before.
@@ -96,7 +94,6 @@ impl Model {
             session: None,
             is_live: false,
             asking: None,
-            claims_at: None,
             owed_connack: None,
             is_resumed: false,
             heard_at: self.now,
@@ -166,7 +163,7 @@ impl Model {
         session.expiry_s = asked.expiry_s;
         (session.expires_at, session.will) = (None, None);
         (session.parked, session.taken_back) = ((None, None), None);
-        (session.comes_anew, session.is_awaited) = (false, false);
+        (session.comes_anew, session.is_awaited, session.is_overdue) = (false, false, false);
         (session.will_waits, session.is_will_untold) = (Micros(0), false);
         let conn = &mut self.conns[conn.0];
         conn.session = Some(number);
@@ -234,15 +231,9 @@ impl Model {
         self.conns[conn.0].asking = Some(is_clean);
     }
 
-    /// A shard claims the session of a client that waits there.
-    pub(crate) fn claims(&mut self, client: ClientNo, shard: usize) {
-        let its = self.conns.iter_mut().filter(|conn| conn.client == client);
-        its.filter(|conn| conn.asking.is_some()).for_each(|conn| conn.claims_at = Some(shard));
-    }
-
-    /// Whether a client waits on a shard to be let in.
-    pub(super) fn is_asked_for(&self, client: ClientNo, shard: usize) -> bool {
-        let asks = |conn: &Conn| conn.is_open && !conn.is_live && conn.claims_at == Some(shard);
+    /// Whether a client waits to be let in.
+    pub(super) fn is_asked_for(&self, client: ClientNo) -> bool {
+        let asks = |conn: &Conn| conn.is_open && !conn.is_live && conn.asking.is_some();
         self.conns.iter().any(|conn| conn.client == client && asks(conn))
     }
 

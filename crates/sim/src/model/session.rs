@@ -6,9 +6,6 @@ use std::collections::BTreeMap;
 use weir_core::Micros;
 use weir_wire::QoS;
 
-/// Until a session is looked at again that would be over, but whose client waits for it.
-const LOOK_AGAIN: Micros = Micros(1_000_000);
-
 /// A message of QoS 2 that was taken in and not yet released.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unreleased {
@@ -50,6 +47,8 @@ pub struct Session {
     pub comes_anew: bool,
     /// Its client has come to another node, and waits for it.
     pub is_awaited: bool,
+    /// Its time is over, but for that: a shard ends it if it does not know of it any more.
+    pub is_overdue: bool,
     /// The will of its last connection, which its client has taken back by coming elsewhere.
     pub taken_back: Option<(MessageNo, Micros)>,
     /// Until then a will that a log has brought waits for other nodes, and so does the end of the
@@ -117,6 +116,7 @@ impl Model {
             parked: (None, None),
             comes_anew: false,
             is_awaited: false,
+            is_overdue: false,
             taken_back: None,
             will_waits: Micros(0),
             is_will_untold: false,
@@ -143,6 +143,7 @@ impl Model {
             session.is_awaited = false;
             if std::mem::take(&mut session.comes_anew) {
                 session.moving = Some(way);
+                self.may_replay_again(number);
                 return self.moves(client, None);
             }
             let waits = session.will_waits;
@@ -214,7 +215,7 @@ impl Model {
     }
 
     /// The session is over, and a will that waits is due with it [MQTT-3.1.2-8].
-    pub(super) fn end_session(&mut self, number: SessionNo) {
+    pub(crate) fn end_session(&mut self, number: SessionNo) {
         let at = self.tick();
         let session = &mut self.sessions[number.0];
         session.ended = Some(at);
@@ -263,7 +264,7 @@ impl Model {
         while let Some((due, is_end, number)) = self.next_due(shard)
             && due <= now
         {
-            let is_asked_for = self.is_asked_for(self.session(number).client, shard);
+            let is_asked_for = self.is_asked_for(self.session(number).client);
             let session = &mut self.sessions[number.0];
             let waits = session.will_waits;
             if now < waits && (session.will.is_some() || session.is_will_untold) {
@@ -273,7 +274,7 @@ impl Model {
                     session.will = session.will.map(|(message, _)| (message, waits));
                 }
             } else if is_end && (session.is_awaited || is_asked_for) {
-                session.expires_at = Some(now + LOOK_AGAIN);
+                (session.expires_at, session.is_overdue) = (None, true);
             } else if is_end {
                 self.end_session(number);
             } else {
@@ -281,6 +282,12 @@ impl Model {
                 self.publish_will(will.map(|(message, _)| message));
             }
         }
+    }
+
+    /// Sessions whose time is over that may be there still.
+    pub fn overdue(&self) -> Vec<SessionNo> {
+        let all = self.alive.values().copied();
+        all.filter(|&number| self.session(number).is_overdue).collect()
     }
 
     /// When the first will of a lost node is due on a shard.

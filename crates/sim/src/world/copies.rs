@@ -80,6 +80,14 @@ struct Watch {
 }
 
 impl Copies {
+    /// Whether somebody is in the place of a shard.
+    pub(super) fn is_up(&self, shard: usize) -> bool {
+        let is_gone = |away: &Away| {
+            matches!(away.phase, Phase::Gone | Phase::Left) && away.shards.contains(&shard)
+        };
+        shard != usize::MAX && !self.away.as_ref().is_some_and(is_gone)
+    }
+
     pub(super) fn new(are_on: bool) -> Self {
         Self { are_on, ..Self::default() }
     }

@@ -59,6 +59,7 @@ impl World {
     /// Carries out what a shard did in a call, in its order.
     pub(super) fn carry_out(&mut self, shard: usize, root: Root, mut events: Vec<Event>) {
         if self.size.nodes > 1 {
+            self.follow_overdue();
             self.follow_sessions(shard, &events);
         }
         self.let_in(shard, &events);

@@ -124,7 +124,6 @@ impl World {
         {
             self.claims.insert(*claim, client);
             self.model.claimed(client, *is_clean);
-            self.model.claims(client, shard);
         }
         if let Mail::Session(SessionMail::Stays { claim, anew: Some((anew, _)) }) = mail
             && let Some(&client) = self.claims.get(claim)
@@ -139,6 +138,19 @@ impl World {
             && let Some(client) = ClientNo::of(client_id)
         {
             self.model.came(client, shard, *is_clean);
+        }
+    }
+
+    /// Sessions whose time is over, though their clients have come in time, are over once no shard
+    /// has them.
+    pub(super) fn follow_overdue(&mut self) {
+        for number in self.model.overdue() {
+            let session = self.model.session(number);
+            let client_id = session.client.client_id();
+            let is_there = |shard: &Shard| shard.client(&client_id).is_some();
+            if self.copies.is_up(session.shard) && !self.shards.iter().any(is_there) {
+                self.model.end_session(number);
+            }
         }
     }
 
