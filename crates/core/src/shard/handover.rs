@@ -424,7 +424,7 @@ impl Shard {
             let had_groups = self.claims.is_stand_in && self.is_member(key);
             self.end_session(key, sink);
             if had_groups {
-                self.wait_for_all_to_hear(now, sink);
+                self.stay_until_all_have_heard(now, sink);
             }
         }
         self.claims.ending.remove(&leaving.client_id);

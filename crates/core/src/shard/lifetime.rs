@@ -380,5 +380,8 @@ impl Shard {
         self.publish_own(&mut delivery, will.origin, now, sink);
         self.apply_rules(&delivery, |_| will.origin, now, sink);
         self.post_present(None, now);
+        if self.claims.is_stand_in {
+            self.stay_until_all_have_heard(now, sink);
+        }
     }
 }

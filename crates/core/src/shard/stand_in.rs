@@ -72,9 +72,10 @@ impl Shard {
         all.any(|&record| self.filters.membership(record).is_some())
     }
 
-    /// A session has left its groups. Until all know that, they may choose it for what nobody waits
-    /// for: a stand-in stays until that has come.
-    pub(super) fn wait_for_all_to_hear(&mut self, now: Micros, sink: &mut impl Sink) {
+    /// A stand-in stays until all have what it has mailed for nobody who waits, such as a will, and
+    /// it has what they mailed before they heard that: a session has left its groups, and may have
+    /// been chosen.
+    pub(super) fn stay_until_all_have_heard(&mut self, now: Micros, sink: &mut impl Sink) {
         self.answers.begin();
         for shard in self.place.others() {
             ask_for_receipt(shard, self.answers.mailed(shard), sink);
