@@ -365,6 +365,13 @@ impl Claims {
 /// Bits of a claim that say whose it is.
 const SHARD_BITS: u32 = 8;
 
+impl Claim {
+    /// Who has made it.
+    pub(crate) fn shard(self) -> ShardId {
+        ShardId((self.0 & ((1 << SHARD_BITS) - 1)) as u16)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -382,7 +389,7 @@ mod tests {
         assert!(others.next(ShardId(4), Micros(9)) < second);
         others.note(second);
         let third = others.next(ShardId(4), Micros(9));
-        assert!(third > second && third.0 & 0xFF == 4);
+        assert!(third > second && third.shard() == ShardId(4));
         claims.note(Claim(u64::MAX));
         assert_eq!(claims.next(ShardId(3), Micros(5)).0 & 0xFF, 3);
     }

@@ -272,6 +272,11 @@ impl Outbox {
         !self.restored.is_empty()
     }
 
+    /// A message that some shards are still to have.
+    pub(crate) fn open_mut(&mut self, number: Lsn) -> Option<&mut Open> {
+        self.open.get_mut(&number)
+    }
+
     /// A shard has this mailed message, and perhaps not those before it. Says whether all have.
     pub(crate) fn had(&mut self, by: ShardId, number: Lsn) -> bool {
         let peer = &mut self.peers[usize::from(by.0)];

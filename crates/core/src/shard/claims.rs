@@ -329,8 +329,11 @@ impl Shard {
         sink: &mut impl Sink,
     ) {
         self.claims.note(claim);
+        // One that was made anew here is higher than that of a client that has come since.
+        let is_own = claim.shard() == self.place.id;
         if let Some(own) = self.asking(client_id)
             && own.claim < claim
+            && !is_own
         {
             own.is_outbid |= is_asking;
             own.newer = own.newer.max(Some(claim));

@@ -3,7 +3,7 @@
 use super::Shard;
 use crate::anew::tell_message;
 use crate::answers::Reply;
-use crate::base::Cycle;
+use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
@@ -348,7 +348,21 @@ impl Shard {
         if self.outbox.had(by, number) {
             self.log.append(&Record::Delivered { number }, sink);
             self.slices.add(LETTER_STEPS);
+        } else if by == self.place.id {
+            self.log_what_is_left(number, sink);
         }
+    }
+
+    /// This shard itself has a message that others are still to have. Their logs say that of them;
+    /// here the message is logged anew for the rest, in the commit of what was made of it.
+    fn log_what_is_left(&mut self, number: Lsn, sink: &mut impl Sink) {
+        let Self { log, outbox, slices, .. } = self;
+        let Some(open) = outbox.open_mut(number) else { return };
+        slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
+        let mut append = |record: &Record<'_>| log.append(record, sink);
+        let (message, _) = tell_message(&open.message, &mut Renamed::default(), &mut append);
+        let targets = Cow::Borrowed(&*open.targets);
+        open.lsn = append(&Record::Mailed { number, message, targets });
     }
 
     /// A shard of another node has come: it is mailed what was not safe there before this one was
@@ -370,11 +384,14 @@ impl Shard {
             }
         }
         while let Some((number, open)) = outbox.next_open(cycle.mailed) {
-            if open.lsn > cycle.base {
-                break;
-            }
             if slices.is_spent() {
                 return false;
+            }
+            if open.lsn > cycle.base {
+                // The next may have been logged before that.
+                cycle.mailed = number;
+                slices.add(1);
+                continue;
             }
             slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
             let mut append = |record: &Record<'_>| log.append(record, sink);

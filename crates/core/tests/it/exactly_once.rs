@@ -243,6 +243,33 @@ fn what_is_mailed_is_taken_though_memory_is_short_where_it_comes() {
 }
 
 #[test]
+fn a_member_that_was_chosen_late_gets_it_once_though_others_are_still_to_have_it() {
+    let (mut net, publisher) = pair("t");
+    let member = join_at(&mut net, LOST, "m", kept());
+    net.subscribe(member, "$share/g/t", Q2);
+    settle(&mut net);
+    net.cut(member);
+    settle(&mut net);
+    let set_joining = |net: &mut Net, is_joining| {
+        let Net { shards, wires, now, .. } = net;
+        shards[LOST].set_joining(is_joining, *now, &mut wires[LOST]);
+    };
+    // It is not certain that the member's session stays.
+    set_joining(&mut net, true);
+    net.publish(publisher, "t", Q2, 1, "one");
+    net.commit(LOST);
+    set_joining(&mut net, false);
+    net.commit(LOST);
+    // No letter has come to the other node.
+    replace(&mut net);
+    settle(&mut net);
+    let back = come_to(&mut net, 2, "m", kept());
+    settle(&mut net);
+    assert_eq!(net.read(back)[1..], ["PUBLISH t q2 #1 one"]);
+    assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
 fn a_message_for_a_node_where_memory_is_short_is_for_nobody_and_comes_once_when_it_is_sent_again() {
     for filter in ["t", "$share/g/t"] {
         let (mut net, publisher) = pair(filter);

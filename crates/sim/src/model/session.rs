@@ -143,6 +143,7 @@ impl Model {
             session.is_awaited = false;
             if std::mem::take(&mut session.comes_anew) {
                 session.moving = Some(way);
+                self.recent.moved.insert(number);
                 self.may_replay_again(number);
                 return self.moves(client, None);
             }
@@ -264,7 +265,9 @@ impl Model {
         while let Some((due, is_end, number)) = self.next_due(shard)
             && due <= now
         {
-            let is_asked_for = self.is_asked_for(self.session(number).client);
+            // Its client may have come, and left again, where nobody is to be asked any more.
+            let has_moved = self.is_copied && self.recent.moved.contains(&number);
+            let is_asked_for = has_moved || self.is_asked_for(self.session(number).client);
             let session = &mut self.sessions[number.0];
             let waits = session.will_waits;
             if now < waits && (session.will.is_some() || session.is_will_untold) {

@@ -36,6 +36,8 @@ pub(super) struct Copies {
     adoptions: BTreeMap<(usize, ClientNo), Claim>,
     /// Sessions that come so.
     pub(super) adopted: BTreeSet<ClientNo>,
+    /// By which claim each session has begun to leave last.
+    pub(super) leaving: BTreeMap<ClientNo, Claim>,
     /// The present letter says who has a session.
     pub(super) is_told: bool,
 }

@@ -193,6 +193,7 @@ impl World {
             if let &Event::Mail(to, Mail::Session(SessionMail::Leaving { ref claim, .. })) = event
                 && let Some(&client) = self.claims.get(claim)
             {
+                self.copies.leaving.insert(client, *claim);
                 self.model.leaves(client, (shard, to));
             }
         }

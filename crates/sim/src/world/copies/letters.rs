@@ -69,7 +69,10 @@ impl World {
                 }
             }
             SessionMail::Taken { claim } => {
-                if let Some(&client) = self.claims.get(claim) {
+                // Else it has stayed meanwhile, and leaves by another claim.
+                if let Some(&client) = self.claims.get(claim)
+                    && self.copies.leaving.get(&client) == Some(claim)
+                {
                     self.model.taken(client, to);
                 }
             }
