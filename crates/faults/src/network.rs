@@ -5,20 +5,27 @@
 
 use crate::plan::{Fault, Kind, NODES};
 use anyhow::{Context, bail, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weir_bench::driver::program_of_host;
+
+/// How often it is looked whether the run is over, or is to be.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Says to the program that it is in its namespaces.
 const INSIDE: &str = "WEIR_FAULTS_INSIDE";
 
 /// What has to be installed, and the package that it is in.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 6] = [
     ("etcd", "etcd-server"),
     ("ip", "iproute2"),
     ("mount", "mount"),
     ("nft", "nftables"),
+    ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
 ];
 
@@ -35,18 +42,33 @@ pub(crate) fn obstacle(kinds: &[Kind]) -> Option<String> {
     Some(format!("there is no {program}; to install it: apt-get install {package}"))
 }
 
-/// Runs the program again in namespaces of its own, unless it is there already.
+/// Runs the program again in namespaces of its own, unless it is there already, and ends as that
+/// does. It is ended by SIGTERM, which `unshare` does not heed, and when this process is killed.
+/// Ctrl-C is for both: it tells what it has found.
 pub(crate) fn enter() -> anyhow::Result<()> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(());
     }
-    let error = Command::new("unshare")
+    let (is_terminated, is_interrupted) = (Arc::default(), Arc::default());
+    signal_hook::flag::register(SIGTERM, Arc::clone(&is_terminated))?;
+    signal_hook::flag::register(SIGINT, is_interrupted)?;
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "unshare"])
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"])
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
-        .exec();
-    Err(error).context("cannot make namespaces")
+        .spawn()
+        .context("cannot make namespaces")?;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            std::process::exit(status.code().unwrap_or(2));
+        }
+        if is_terminated.load(Ordering::Relaxed) {
+            child.kill()?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// The address of a node.
