@@ -412,11 +412,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let way = (claim, self.place.id);
-        let Some(leaving) = self.claims.leaving.remove(&way).filter(|it| it.to.shard == from)
-        else {
-            return;
-        };
+        let Some(leaving) = self.take_leaving(claim, from) else { return };
         self.begin_answer();
         if let Some(key) = leaving.key {
             self.claims.end_way(key);
@@ -432,6 +428,13 @@ impl Shard {
         self.tell_where(&leaving, sink);
         self.answer_claimants(&leaving.client_id, now, sink);
         self.hand_over_next(now, sink);
+    }
+
+    /// The session that leaves by this claim, if that is where it goes.
+    fn take_leaving(&mut self, claim: Claim, to: ShardId) -> Option<Leaving> {
+        let way = (claim, self.place.id);
+        let goes_there = self.claims.leaving.get(&way).is_some_and(|it| it.to.shard == to);
+        goes_there.then(|| self.claims.leaving.remove(&way)).flatten()
     }
 
     /// Whether a client's session leaves only when others have: one takes letters between all

@@ -6,6 +6,9 @@
 //! have. What such a member is chosen for is held until that is known, and a member is chosen
 //! again then. Whoever waits for it waits on, unless it is mailed ([`crate::outbox`]): then the log
 //! has it until a member is chosen.
+//!
+//! With or without copies, what a session is chosen for that is sealed here goes on to where it
+//! goes.
 
 use super::Shard;
 use super::slices::Work;
@@ -65,7 +68,13 @@ impl Shard {
         let own = self.place.id;
         for pick in std::mem::take(&mut self.picks.held) {
             if let Some(shard) = self.is_elsewhere(&pick) {
-                self.picks.there.push((shard, GroupPick { hops: pick.hops + 1, ..pick }));
+                let hops = pick.hops.saturating_add(1);
+                self.picks.there.push((shard, GroupPick { hops, ..pick }));
+                continue;
+            }
+            if delivery.qos == QoS::AtMostOnce {
+                // Nobody would be held up by what is kept of these.
+                self.stats.dropped_no_member += 1;
                 continue;
             }
             if delivery.is_gathered {

@@ -76,6 +76,9 @@ impl Shard {
     /// it has what they mailed before they heard that: a session has left its groups, and may have
     /// been chosen.
     pub(super) fn stay_until_all_have_heard(&mut self, now: Micros, sink: &mut impl Sink) {
+        if self.place.is_alone() {
+            return;
+        }
         self.answers.begin();
         for shard in self.place.others() {
             ask_for_receipt(shard, self.answers.mailed(shard), sink);

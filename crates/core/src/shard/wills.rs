@@ -143,17 +143,17 @@ impl Shard {
         }
     }
 
-    /// A stand-in has heard from all which wills are theirs.
+    /// If all other nodes have said which wills are theirs.
     pub(super) fn send_wills_that_are_put_off(&mut self, now: Micros) {
-        if self.claims.is_stand_in && !self.has_unlisted() {
+        if self.watched.waiting() > 0 && self.place.has_nodes() && !self.has_unlisted() {
             self.change_watched(|watched| watched.put_off_until(now));
         }
     }
 
-    /// A session is over, and its will is due. One from a log waits for what other nodes say of it,
-    /// as it would otherwise.
+    /// A session is over, and its will is due. One from a log waits until all other nodes have said
+    /// which are theirs, or as long as it would otherwise.
     pub(super) fn owe_will_at_end(&mut self, key: SessionKey, will: Will, sink: &mut impl Sink) {
-        let have_all_said = self.claims.is_stand_in && !self.has_unlisted();
+        let have_all_said = self.place.has_nodes() && !self.has_unlisted();
         match self.claims.began().filter(|_| !have_all_said) {
             Some(began) if self.claims.held(key) == Claim::NONE => {
                 if self.may_publish_will(key, &will, sink) {

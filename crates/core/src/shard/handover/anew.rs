@@ -14,7 +14,7 @@ use std::ops::Range;
 
 impl Shard {
     /// Another node is here: sessions that come get what it routes. One that comes for no client
-    /// has left a node that is lost itself: it goes on.
+    /// goes on: it has left a node that is lost itself, and its will and its time come along.
     pub(in super::super) fn move_from(
         &mut self,
         node: &Range<u16>,
@@ -59,10 +59,9 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let way = (claim, self.place.id);
-        let Some(leaving) = self.claims.leaving.remove(&way).filter(|it| it.to.shard == from)
-        else {
-            return;
+        let Some(leaving) = self.take_leaving(claim, from) else {
+            let numbers = anew.map(|(_, number)| number);
+            return numbers.into_iter().for_each(|it| self.answers.receipts.note(from, it));
         };
         self.answers.receipts.note_done(from, leaving.to.number);
         // Its client has come in time.
