@@ -59,7 +59,7 @@ impl Shard {
             self.outlet().deliver_to_one(&member, delivery, now, sink);
         }
         if !self.picks.held.is_empty() {
-            self.hold_picks(delivery);
+            self.hold_picks(delivery, sink);
         }
     }
 
@@ -89,13 +89,15 @@ impl Shard {
             Some(Picked::Unwanted) => {}
             // Nodes that have not told of all their members may have one.
             None if unsettled.are_absent => picks.held.push(pick),
-            _ => {
-                stats.dropped_no_member += 1;
-                let (client_id, topic) = ("", delivery.topic);
-                let cause = "the group has no member left";
-                sink.notice(Notice::Withheld { client_id, topic, cause });
-            }
+            _ => self.note_no_member(delivery.topic, sink),
         }
+    }
+
+    /// Counts a message of a group that nobody is left to get, and says so.
+    pub(super) fn note_no_member(&mut self, topic: &str, sink: &mut impl Sink) {
+        self.stats.dropped_no_member += 1;
+        let (client_id, cause) = ("", "the group has no member left");
+        sink.notice(Notice::Withheld { client_id, topic, cause });
     }
 
     /// Asks for the conditions of groups that another shard chose members of.

@@ -64,7 +64,7 @@ impl Shard {
 
     /// Holds a message for the members that were chosen so.
     #[cold]
-    pub(super) fn hold_picks(&mut self, delivery: &mut Delivery<'_>) {
+    pub(super) fn hold_picks(&mut self, delivery: &mut Delivery<'_>, sink: &mut impl Sink) {
         let own = self.place.id;
         for pick in std::mem::take(&mut self.picks.held) {
             if let Some(shard) = self.is_elsewhere(&pick) {
@@ -74,7 +74,7 @@ impl Shard {
             }
             if delivery.qos == QoS::AtMostOnce {
                 // Nobody would be held up by what is kept of these.
-                self.stats.dropped_no_member += 1;
+                self.note_no_member(delivery.topic, sink);
                 continue;
             }
             if delivery.is_gathered {

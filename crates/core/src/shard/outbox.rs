@@ -5,6 +5,7 @@ use crate::anew::tell_message;
 use crate::answers::Reply;
 use crate::base::{Cycle, Renamed};
 use crate::keys::{Lsn, Micros, SessionKey, ShardId, Ticket};
+use crate::log::Log;
 use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::{Handling, Letters, MailTarget, Mark, Open};
@@ -359,10 +360,7 @@ impl Shard {
         let Self { log, outbox, slices, .. } = self;
         let Some(open) = outbox.open_mut(number) else { return };
         slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
-        let mut append = |record: &Record<'_>| log.append(record, sink);
-        let (message, _) = tell_message(&open.message, &mut Renamed::default(), &mut append);
-        let targets = Cow::Borrowed(&*open.targets);
-        open.lsn = append(&Record::Mailed { number, message, targets });
+        open.lsn = log_again((number, open), &mut Renamed::default(), log, sink);
     }
 
     /// A shard of another node has come: it is mailed what was not safe there before this one was
@@ -394,10 +392,7 @@ impl Shard {
                 continue;
             }
             slices.add(MAILED_STEPS + open.message.bytes() / super::base::COPIED_BYTES);
-            let mut append = |record: &Record<'_>| log.append(record, sink);
-            let (message, _) = tell_message(&open.message, &mut cycle.renamed, &mut append);
-            let targets = Cow::Borrowed(&*open.targets);
-            log.append(&Record::Mailed { number, message, targets }, sink);
+            log_again((number, open), &mut cycle.renamed, log, sink);
             cycle.mailed = number;
         }
         true
@@ -477,4 +472,17 @@ impl Shard {
 /// Whether a message is for shards of this node alone.
 fn letters_stay(targets: &[MailTarget], node: &Range<u16>) -> bool {
     targets.iter().all(|target| node.contains(&target.shard.0))
+}
+
+/// Logs a message that is mailed once more, for who is still to have it.
+fn log_again(
+    (number, open): (Lsn, &Open),
+    renamed: &mut Renamed,
+    log: &mut Log,
+    sink: &mut impl Sink,
+) -> Lsn {
+    let mut append = |record: &Record<'_>| log.append(record, sink);
+    let (message, _) = tell_message(&open.message, renamed, &mut append);
+    let targets = Cow::Borrowed(&*open.targets);
+    append(&Record::Mailed { number, message, targets })
 }
