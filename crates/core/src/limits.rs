@@ -205,8 +205,8 @@ pub enum WhenConnected {
     #[default]
     EndConnection,
     /// The PUBLISH that would overfill it is refused: PUBACK or PUBREC 0x97; before 5.0, which
-    /// has no such answer, the publisher's connection ends. Sessions on other threads than the
-    /// publisher's follow the default.
+    /// has no such answer, the publisher's connection ends once what it has published before is
+    /// acknowledged. Sessions on other threads than the publisher's follow the default.
     RefusePublisher,
 }
 

@@ -290,8 +290,8 @@ impl Shard {
                 }
                 Ok(Some(frame)) => match self.handle(conn, client, frame, now, sink) {
                     Ok(Next::Continue) => at += frame.bytes,
-                    // The CONNECT goes along, unconsumed.
-                    Ok(Next::HandedOver) => break,
+                    // It is unconsumed.
+                    Ok(Next::HandedOver | Next::Again) => break,
                     Err(refusal) => self.end(conn, refusal, now, sink),
                 },
                 Err(error) => self.end(conn, Refusal::from(error), now, sink),
@@ -371,7 +371,7 @@ impl Shard {
                 self.on_publish_mail(from, &message, to, number, now, sink);
             }
             Mail::Refused { topic, number, detail } => {
-                self.on_refused(from, &topic, number, detail, now, sink);
+                self.on_refused(from, &topic, number, detail, sink);
             }
             Mail::Retain { message, ticket } => self.on_retain(from, message, ticket, now, sink),
             Mail::Retained { ticket, refused } => self.on_retained(ticket, refused, now, sink),
@@ -461,7 +461,9 @@ impl Shard {
         }
         // Looked at where it is: a packet is not moved.
         match &Packet::decode(version, frame) {
-            Ok(Packet::Publish(publish)) => self.on_publish(conn, session, publish, now, sink)?,
+            Ok(Packet::Publish(publish)) => {
+                return self.on_publish(conn, session, publish, now, sink);
+            }
             Ok(Packet::PubAck(ack)) => self.on_puback(session, ack, now, sink)?,
             Ok(Packet::PubRec(ack)) => self.on_pubrec(session, ack, now, sink)?,
             Ok(Packet::PubRel(ack)) => self.on_pubrel(session, ack, now, sink),
@@ -550,5 +552,8 @@ fn is_connect_of_5(frame: Frame<'_>) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
+    /// The CONNECT goes along with its connection.
     HandedOver,
+    /// The packet is looked at again later.
+    Again,
 }

@@ -244,6 +244,17 @@ impl Stats {
         }
     }
 
+    /// It was, but is looked at again later.
+    #[cold]
+    pub(crate) fn not_received(&mut self, qos: QoS) {
+        self.publishes_in -= 1;
+        match qos {
+            QoS::AtMostOnce => {}
+            QoS::AtLeastOnce => self.publishes_in_qos1 -= 1,
+            QoS::ExactlyOnce => self.publishes_in_qos2 -= 1,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn sent(&mut self, qos: QoS) {
         self.publishes_out += 1;

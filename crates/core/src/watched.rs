@@ -110,7 +110,8 @@ impl Watched {
     pub(crate) fn came(&mut self, client_id: &str, by: Claim, is_clean: bool, now: Micros) {
         let Some(it) = self.wills.get_mut(client_id) else { return };
         let Some(due_at) = it.due_at else {
-            if it.claim < by {
+            // The holder says itself what becomes of it, whoever comes there.
+            if it.claim < by && by.shard() != it.holder {
                 it.came = Some(it.came.unwrap_or_default() || is_clean);
             }
             return;
@@ -245,7 +246,7 @@ mod tests {
     fn a_client_may_come_before_it_is_known_that_its_node_is_lost() {
         let mut watched = Watched::default();
         let holder = ShardId(3);
-        for (name, wait_s) in [("now", 0), ("back", 5), ("clean", 5), ("before", 5)] {
+        for (name, wait_s) in [("now", 0), ("back", 5), ("clean", 5), ("before", 5), ("there", 5)] {
             watched.watch(name.into(), (holder, Claim(7)), will(name), wait_s);
         }
         watched.came("now", Claim(8), false, Micros(1));
@@ -253,13 +254,17 @@ mod tests {
         watched.came("clean", Claim(8), true, Micros(1));
         // It has come to where its will is since.
         watched.came("before", Claim(6), false, Micros(1));
+        // A connection that ended before it was let in has claimed it there.
+        watched.came("there", Claim(9 << 8 | 3), true, Micros(1));
         watched.lost(|shard| shard == holder, Micros(2));
         let mut take = |now| watched.take_due(now).map(|will| will.topic);
         assert_eq!(take(Micros(2)).as_deref(), Some("clean"));
         assert_eq!(take(Micros(2)).as_deref(), Some("now"));
         assert_eq!(take(Micros(2)), None);
-        assert_eq!(take(Micros(2) + Micros::from_secs(5)).as_deref(), Some("before"));
+        let later = Micros(2) + Micros::from_secs(5);
+        assert_eq!(take(later).as_deref(), Some("before"));
+        assert_eq!(take(later).as_deref(), Some("there"));
         assert_eq!(take(Micros(u64::MAX)), None);
-        assert_eq!(watched.taken_from(|_| true).len(), 4);
+        assert_eq!(watched.taken_from(|_| true).len(), 5);
     }
 }

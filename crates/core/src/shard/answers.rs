@@ -2,7 +2,7 @@
 //! happened.
 
 use super::Shard;
-use super::connection::{Connection, Live, Phase, Refusal};
+use super::connection::{ColdConnection, Connection, Live, Phase, Refusal};
 use crate::answers::{Answer, Reply};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
@@ -108,7 +108,7 @@ impl Shard {
             return Some(skipped + self.received(conn, &bytes[skipped..], now, sink));
         }
         cold.is_paused |= cold.answers.len() >= held_max;
-        if !cold.is_paused && cold.parked.is_none() {
+        if !cold.is_paused && !cold.is_refused && cold.parked.is_none() {
             return None;
         }
         sink.pause(conn);
@@ -176,12 +176,7 @@ impl Shard {
                 Reply::Packet(bytes) => sink.write(conn, &bytes),
                 Reply::Publish(packet_id) => self.send_held(conn, packet_id, now, sink),
                 Reply::ConnAck(bytes) => self.greet_arrived(conn, &bytes, now, sink),
-                Reply::Ack(ack) => {
-                    if let Some(session) = self.connections.session(conn) {
-                        let (id, why) = ((ack.packet_id, ack.qos), (ack.reason, ack.detail));
-                        self.write_ack(conn, session, id, why, sink);
-                    }
-                }
+                Reply::Ack(ack) => self.answer_publish(conn, ack, now, sink),
                 Reply::Subscribe(subscribe) => self.write_suback(conn, *subscribe, now, sink),
                 Reply::Receipt { .. }
                 | Reply::Noted { .. }
@@ -315,7 +310,9 @@ impl Shard {
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else { return false };
         let cold = connection.live_mut().and_then(|live| live.cold.as_ref());
-        let is_paused = cold.is_some_and(|cold| cold.is_paused || cold.is_leaving);
+        let is_unread =
+            |cold: &ColdConnection| cold.is_paused || cold.is_refused || cold.is_leaving;
+        let is_paused = cold.is_some_and(|cold| is_unread(cold));
         if is_paused {
             connection.heard(now);
         }

@@ -68,8 +68,11 @@ pub(super) struct ColdConnection {
     pub(super) skipped_bytes: usize,
     /// Its client has sent DISCONNECT: it ends when its answers have left.
     pub(super) is_leaving: bool,
-    /// So many answers that nothing more is read.
+    /// So many answers that nothing more is read, or a packet that waits for them.
     pub(super) is_paused: bool,
+    /// Another shard does not take a message of its client, and no packet says that: it ends where
+    /// the acknowledgement would be, and nothing more is read.
+    pub(super) is_refused: bool,
     /// A packet of many filters that is handled in slices: nothing more is read.
     pub(super) parked: Option<Box<Parked>>,
 }

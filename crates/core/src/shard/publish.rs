@@ -1,10 +1,10 @@
 //! PUBLISH from a client.
 
-use super::Shard;
 use super::acks::plain_ack;
 use super::connection::Refusal;
 use super::reasons::reason_string;
 use super::retain::Kept;
+use super::{Next, Shard};
 use crate::answers::{AckReply, Reply};
 use crate::bounds::{Bounds, CEILING, LEAN_ALIAS_BYTES_MAX};
 use crate::keys::Ticket;
@@ -36,14 +36,16 @@ impl Shard {
         publish: &Publish<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Next, Refusal> {
         let aliased = self.begin_publish(conn, publish, sink)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
         if !self.is_new(session, publish)? {
-            return self.acknowledge_again(conn, session, publish, now, sink);
+            self.acknowledge_again(conn, session, publish, now, sink)?;
+            return Ok(Next::Continue);
         }
         if !self.clients.may_write(session, topic) {
-            return self.forbid(conn, session, publish, topic, now, sink);
+            self.forbid(conn, session, publish, topic, now, sink)?;
+            return Ok(Next::Continue);
         }
         let taken = match self.check_message(topic, publish.qos, publish.retain) {
             Ok(()) => self.take(conn, session, topic, publish, now, sink),
@@ -57,6 +59,9 @@ impl Shard {
             }
         };
         match taken {
+            Err(_) if self.waits_to_be_refused(conn, session, publish, sink) => {
+                return Ok(Next::Again);
+            }
             Ok((reason, ticket)) => {
                 if publish.qos == QoS::ExactlyOnce && !self.asks_others(ticket) {
                     self.log_noted(session, publish.packet_id, sink);
@@ -70,7 +75,34 @@ impl Shard {
             Err(not_taken) => {
                 self.refuse_message(conn, session, publish, topic, not_taken, now, sink)
             }
+        }?;
+        Ok(Next::Continue)
+    }
+
+    /// Whether a message that is not taken is looked at again once the client's answers have left.
+    /// Where no packet says that it is not taken the connection ends: what was sent before would be
+    /// new when it comes again, and all of it would, each time.
+    #[cold]
+    fn waits_to_be_refused(
+        &mut self,
+        conn: ConnKey,
+        session: SessionKey,
+        publish: &Publish<'_>,
+        sink: &mut impl Sink,
+    ) -> bool {
+        if !self.is_refused_by_end(session, publish) || !self.holds_answers(conn) {
+            return false;
         }
+        let Some(live) = self.connections.live_mut(conn) else { return false };
+        live.cold().is_paused = true;
+        sink.pause(conn);
+        self.release_refused(session, publish);
+        self.stats.not_received(publish.qos);
+        true
+    }
+
+    fn is_refused_by_end(&self, session: SessionKey, publish: &Publish<'_>) -> bool {
+        publish.qos == QoS::AtMostOnce || !self.clients[session].version().is_v5()
     }
 
     /// Delivered already: only the acknowledgement is owed again [MQTT-4.3.3-10].
@@ -108,7 +140,7 @@ impl Shard {
         self.release_refused(session, publish);
         self.note_refused(Some(conn), session, topic, not_taken, sink);
         let NotTaken { reason, detail } = not_taken;
-        if publish.qos == QoS::AtMostOnce || !self.clients[session].version().is_v5() {
+        if self.is_refused_by_end(session, publish) {
             return Err(Refusal::new(reason, detail));
         }
         self.stats.refusals.add(reason);

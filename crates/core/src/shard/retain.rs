@@ -164,7 +164,7 @@ impl Shard {
         let message = ack.retained.take();
         if let Some(why) = refused {
             let topic = message.as_ref().map_or("", |message| &*message.topic);
-            self.refuse_waiting(ticket, topic, why.detail(), now, sink);
+            self.refuse_waiting(ticket, topic, why.detail(), sink);
         }
         self.met(ticket, now, sink);
     }

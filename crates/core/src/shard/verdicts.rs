@@ -7,7 +7,7 @@
 use super::Shard;
 use super::connection::Refusal;
 use super::publish::NotTaken;
-use crate::answers::{Answer, Reply};
+use crate::answers::{AckReply, Answer, Reply};
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId, Ticket};
 use crate::mail::Mail;
 use crate::sink::Sink;
@@ -22,22 +22,20 @@ impl Shard {
         topic: &str,
         number: u64,
         detail: &'static str,
-        now: Micros,
         sink: &mut impl Sink,
     ) {
         if let Some(ticket) = self.answers.receipts.waiting_for(from, number) {
-            self.refuse_waiting(ticket, topic, detail, now, sink);
+            self.refuse_waiting(ticket, topic, detail, sink);
         }
     }
 
     /// Says that a message is not taken whose acknowledgement waits. Before 5.0 no packet says it:
-    /// the connection ends.
+    /// the connection ends where that would have been, and nothing more is read.
     pub(super) fn refuse_waiting(
         &mut self,
         ticket: Ticket,
         topic: &str,
         detail: &'static str,
-        now: Micros,
         sink: &mut impl Sink,
     ) {
         let (conn, ack) = match self.answers.get_mut(ticket) {
@@ -63,10 +61,32 @@ impl Shard {
                 self.answers.remove(ticket);
             }
             Some(conn) if !self.clients[session].version().is_v5() => {
-                self.end(conn, Refusal::new(reason, detail), now, sink);
+                if let Some(live) = self.connections.live_mut(conn) {
+                    live.cold().is_refused = true;
+                }
+                sink.pause(conn);
             }
             Some(_) => self.stats.refusals.add(reason),
         }
+    }
+
+    /// Sends an acknowledgement that has waited, or ends the connection where no packet says that
+    /// the message is not taken.
+    pub(super) fn answer_publish(
+        &mut self,
+        conn: ConnKey,
+        AckReply { packet_id, qos, reason, detail, .. }: AckReply,
+        now: Micros,
+        sink: &mut impl Sink,
+    ) {
+        let Some(session) = self.connections.session(conn) else { return };
+        if reason.is_error() && !self.clients[session].version().is_v5() {
+            if qos == QoS::ExactlyOnce {
+                self.clients[session].release(packet_id);
+            }
+            return self.end(conn, Refusal::new(reason, detail), now, sink);
+        }
+        self.write_ack(conn, session, (packet_id, qos), (reason, detail), sink);
     }
 
     /// The connection of an acknowledgement is gone. One of QoS 1 is forgotten: its message is new

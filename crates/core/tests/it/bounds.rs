@@ -273,6 +273,42 @@ fn a_full_queue_refuses_the_publisher_where_that_is_set() {
 }
 
 #[test]
+fn an_older_publisher_gets_its_answers_before_a_refusal_ends_its_connection() {
+    let limits = Limits {
+        queue_messages_max: 1,
+        queue_full_absent: WhenAbsent::RefusePublisher,
+        ..Limits::default()
+    };
+    for (makes_room, last) in [(false, "closed"), (true, "PUBACK #3 Success")] {
+        let mut net = Net::with_limits(2, &limits);
+        let names = net.names();
+        let (publisher, absent, elsewhere) = (&names[0][0], &names[0][1], &names[1][0]);
+        let sub = net.join(absent, kept());
+        net.subscribe(sub, "a", Q1);
+        net.deliver_mail();
+        net.cut(sub);
+        let older = Ask { version: Version::V311, clean: false, ..Ask::default() };
+        let publ = net.join(publisher, older);
+        net.publish(publ, "a", Q1, 1, "first");
+        // The other shard has to allow it.
+        net.publish_packet(publ, &Publish { retain: true, ..message(elsewhere, Q1, 2, "x") });
+        net.publish(publ, "a", Q1, 3, "second");
+        net.publish(publ, "b", QoS::AtMostOnce, 0, "behind it");
+        assert_eq!(net.read(publ), ["PUBACK #1 Success"]);
+        assert!(net.left(publ) > 0 && stats(&net).publishes_in == 2);
+        if makes_room {
+            let sub = net.join(absent, kept());
+            net.ack(sub, PacketKind::PubAck, 1);
+        }
+        net.deliver_mail();
+        assert_eq!(net.read(publ), ["PUBACK #2 Success", last]);
+        let (publishes_in, publishes_refused) = if makes_room { (4, 0) } else { (3, 1) };
+        let now = stats(&net);
+        assert_eq!((now.publishes_in, now.publishes_refused), (publishes_in, publishes_refused));
+    }
+}
+
+#[test]
 fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
     let limits = Limits {
         queue_messages_max: 1,

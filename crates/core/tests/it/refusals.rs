@@ -315,3 +315,30 @@ fn an_identifier_that_is_one_too_many_is_not_noted() {
     assert_eq!(test.answers(), ["PUBCOMP #6 Success", TAKEN]);
     assert_eq!(test.got(1), ["a"]);
 }
+
+#[test]
+fn an_older_publisher_gets_its_answers_before_another_shards_refusal_ends_its_connection() {
+    let older = Ask { version: Version::V311, clean: false, ..Ask::default() };
+    let mut test = Refusals::with(3, &Limits::default(), older);
+    test.press(1, true);
+    // For nobody but shard 2, which is slow.
+    let sub = test.net.join(&test.names[2][1].clone(), kept());
+    test.net.subscribe(sub, "u", Q2);
+    test.net.deliver_mail();
+    test.net.publish_packet(test.publisher, &message("u", Q1, 6, "a"));
+    test.publish("b", false);
+    test.net.publish_packet(test.publisher, &message("u", Q1, 8, "c"));
+    test.exchange(1);
+    test.net.publish_packet(test.publisher, &message("u", Q1, 9, "d"));
+    assert_eq!(test.answers(), [""; 0]);
+    assert_eq!((test.stats().publishes_refused, test.stats().publishes_in), (1, 3));
+    test.net.deliver_mail();
+    assert_eq!(test.answers(), ["PUBACK #6 Success", "closed"]);
+    // What was refused is new when it comes again.
+    test.press(1, false);
+    test.come_back(older);
+    test.publish("b", true);
+    test.net.deliver_mail();
+    assert_eq!(test.answers(), [TAKEN]);
+    assert_eq!(test.got(1), ["b"]);
+}

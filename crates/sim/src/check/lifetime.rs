@@ -17,8 +17,11 @@ pub fn closed(model: &mut Model, number: ConnNo) {
         conn.silence_max.0 > 0 && model.now >= conn.heard_at + conn.silence_max
     };
     let has_left = conn.is_leaving && conn.owed.is_empty();
-    let is_excused =
-        is_silent || has_left || model.is_closing(number) || model.is_blamed(conn.client);
+    let is_excused = conn.is_refused
+        || is_silent
+        || has_left
+        || model.is_closing(number)
+        || model.is_blamed(conn.client);
     // Of one that has left already nothing is said when its client has come to another node.
     let is_taken_over = conn.is_leaving && model.is_claimed(conn.client);
     let is_excused = is_excused || is_taken_over || model.may_be_refused(number);

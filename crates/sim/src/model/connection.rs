@@ -36,6 +36,9 @@ pub struct Conn {
     pub excused_at: Micros,
     /// Nothing is read from it: it cannot be silent.
     pub is_paused: bool,
+    /// A shard said late that it does not take a message, which no packet says: it ends once what
+    /// was sent before is answered.
+    pub is_refused: bool,
     /// One and a half times the keep alive; zero is off.
     pub silence_max: Micros,
     /// PUBLISH packets of QoS 1 and 2 that the client takes at a time.
@@ -99,6 +102,7 @@ impl Model {
             heard_at: self.now,
             excused_at: Micros(0),
             is_paused: false,
+            is_refused: false,
             silence_max: Micros(0),
             receive_maximum: usize::MAX,
             packet_bytes_max: usize::MAX,
@@ -210,10 +214,15 @@ impl Model {
     /// anew.
     pub fn begun_elsewhere(&mut self, client: ClientNo) {
         if let Some(&session) = self.alive.get(&client)
-            && self.claimed.get(&client) == Some(&true)
+            && self.begins_anew(client)
         {
             self.end_session(session);
         }
+    }
+
+    /// Whether a client has come to another node with a clean start.
+    pub(crate) fn begins_anew(&self, client: ClientNo) -> bool {
+        self.claimed.get(&client) == Some(&true)
     }
 
     /// A shard hears that a client has come to another node, with a clean start or not.

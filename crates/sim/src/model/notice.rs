@@ -107,8 +107,12 @@ impl Model {
 
     /// A PUBLISH that another shard refused was given before: its answer says so, if that comes.
     fn refuse_late(&mut self, client: ClientNo, topic: &str) {
-        let Self { alive, sessions, recent, messages, .. } = self;
+        let Self { alive, sessions, recent, messages, conns, .. } = self;
         let Some(session) = alive.get(&client) else { return };
+        if let Some(conn) = sessions[session.0].conn {
+            let conn = &mut conns[conn.0];
+            conn.is_refused |= !conn.version.is_v5();
+        }
         for unreleased in sessions[session.0].unreleased.values_mut() {
             let intake = unreleased.intake.map(|at| &recent.intakes[at]);
             let message = intake.map(|intake| &messages[intake.message.0]);

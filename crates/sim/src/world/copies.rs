@@ -523,8 +523,9 @@ impl World {
 
 impl Copies {
     /// A shard hears that a client has come to another than whose will it knows of.
-    fn came(&mut self, whose: (usize, ClientNo), claim: Claim, is_clean: bool) {
-        if let Some(it) = self.watched.get_mut(&whose).filter(|it| it.claim < claim) {
+    fn came(&mut self, whose: (usize, ClientNo), (claim, from): (Claim, usize), is_clean: bool) {
+        let is_elsewhere = |it: &Watch| it.claim < claim && it.holder != from;
+        if let Some(it) = self.watched.get_mut(&whose).filter(|it| is_elsewhere(it)) {
             it.came = Some(it.came.unwrap_or_default() | is_clean);
         }
     }

@@ -178,7 +178,13 @@ impl World {
             let number = self.model.alive.get(&client);
             let session = number.map(|&number| self.model.session(number));
             let is_absent = session.is_some_and(|it| it.shard == shard && it.conn.is_none());
+            // A queue that was full has ended it.
+            let is_full = |event: &Event| match event {
+                Event::Said(Said::SessionEnded(whose), _) => *whose == client,
+                _ => false,
+            };
             is_absent
+                && !events.iter().any(is_full)
                 && !is_let_in(client)
                 && self.shards[shard].client(&client.client_id()).is_none()
         };
@@ -211,9 +217,10 @@ impl World {
         }
     }
 
-    /// It was.
+    /// It was. Another node that waits for it may have begun anew, and so ended it.
     pub(super) fn has_come(&mut self, client: ClientNo, shard: usize) {
-        if self.shards[shard].client(&client.client_id()).is_some() {
+        let is_there = self.shards[shard].client(&client.client_id()).is_some();
+        if is_there || self.model.begins_anew(client) {
             let is_adopted = self.copies.adopted.remove(&client);
             self.model.comes(client, shard, is_adopted);
         }

@@ -16,7 +16,7 @@ impl World {
                 self.copies.adoptions.insert((shard, client), *claim);
             } else {
                 self.copies.adoptions.remove(&(shard, client));
-                self.copies.came((shard, client), *claim, *is_clean);
+                self.copies.came((shard, client), (*claim, shard), *is_clean);
             }
         }
     }
@@ -49,7 +49,7 @@ impl World {
             }
             SessionMail::Claim { client_id, claim, is_clean, .. } => {
                 let Some(client) = ClientNo::of(client_id) else { return };
-                self.copies.came((to, client), *claim, *is_clean);
+                self.copies.came((to, client), (*claim, from), *is_clean);
             }
             SessionMail::Leaving { claim, .. } => {
                 let Some(&client) = self.claims.get(claim) else { return };
