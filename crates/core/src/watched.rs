@@ -18,7 +18,7 @@ pub(crate) struct Watched {
     overdue: VecDeque<(Micros, Will)>,
     /// Those of this shard's own clients, of sessions from a log that are over before all other
     /// nodes can have said that they have published them.
-    put_off: BTreeMap<Box<str>, Will>,
+    put_off: BTreeMap<Box<str>, (Claim, Will)>,
     /// When all of these are due.
     put_off_until: Micros,
     /// Those that were published, or are not to be any more, while their nodes were lost.
@@ -39,6 +39,8 @@ pub(crate) struct WatchedWill {
     /// The client has come to another node, and whether to begin anew. If the node of the will is
     /// lost by then, it does not say any more what becomes of it.
     came: Option<bool>,
+    /// Whoever is in the place of its node knows that it is due here.
+    is_told: bool,
 }
 
 impl Watched {
@@ -59,8 +61,9 @@ impl Watched {
             return;
         }
         self.forget(&client_id);
-        let (due_at, came) = (None, None);
-        self.wills.insert(client_id, WatchedWill { holder, claim, will, wait_s, due_at, came });
+        let (due_at, came, is_told) = (None, None, false);
+        let watched = WatchedWill { holder, claim, will, wait_s, due_at, came, is_told };
+        self.wills.insert(client_id, watched);
     }
 
     fn forget(&mut self, client_id: &str) -> Option<WatchedWill> {
@@ -116,16 +119,21 @@ impl Watched {
             }
             return;
         };
-        let Some(WatchedWill { holder, claim, will, .. }) = self.forget(client_id) else { return };
-        self.note_gone(holder, client_id.into(), claim);
+        let Some(watched) = self.forget(client_id) else { return };
+        self.note_gone(client_id.into(), &watched);
         if is_clean || due_at <= now {
-            self.overdue.push_back((now, will));
+            self.overdue.push_back((now, watched.will));
         }
     }
 
-    /// A client's session is over, and its will is due then.
-    pub(crate) fn put_off(&mut self, client_id: Box<str>, will: Will, due_at: Micros) {
-        self.put_off.insert(client_id, will);
+    /// A client's session is over that had come by this claim, and its will is due then.
+    pub(crate) fn put_off(
+        &mut self,
+        client_id: Box<str>,
+        (claim, will): (Claim, Will),
+        due_at: Micros,
+    ) {
+        self.put_off.insert(client_id, (claim, will));
         self.put_off_until = due_at;
     }
 
@@ -134,9 +142,11 @@ impl Watched {
         self.put_off_until = due_at;
     }
 
-    /// Another node has published it.
-    pub(crate) fn drop_put_off(&mut self, client_id: &str) {
-        self.put_off.remove(client_id);
+    /// Another node has published a will of this client, which it had by this claim.
+    pub(crate) fn drop_put_off(&mut self, client_id: &str, by: Claim) {
+        if self.put_off.get(client_id).is_some_and(|(claim, _)| *claim <= by) {
+            self.put_off.remove(client_id);
+        }
     }
 
     /// How many are put off.
@@ -154,7 +164,7 @@ impl Watched {
     pub(crate) fn take_due(&mut self, now: Micros) -> Option<Will> {
         let next = self.next().filter(|&at| at <= now)?;
         if self.put_off_until <= now
-            && let Some((_, will)) = self.put_off.pop_first()
+            && let Some((_, (_, will))) = self.put_off.pop_first()
         {
             return Some(will);
         }
@@ -162,14 +172,14 @@ impl Watched {
             return self.overdue.pop_front().map(|(_, will)| will);
         }
         let (_, client_id) = self.due.pop_first()?;
-        let WatchedWill { holder, claim, will, .. } = self.wills.remove(&client_id)?;
-        self.note_gone(holder, client_id, claim);
-        Some(will)
+        let watched = self.wills.remove(&client_id)?;
+        self.note_gone(client_id, &watched);
+        Some(watched.will)
     }
 
-    fn note_gone(&mut self, holder: ShardId, client_id: Box<str>, claim: Claim) {
-        if self.gone.len() < GONE_MAX {
-            self.gone.push((holder, client_id, claim));
+    fn note_gone(&mut self, client_id: Box<str>, watched: &WatchedWill) {
+        if self.gone.len() < GONE_MAX && !watched.is_told {
+            self.gone.push((watched.holder, client_id, watched.claim));
         }
     }
 
@@ -181,8 +191,12 @@ impl Watched {
         let gone = self.gone.extract_if(.., |(holder, ..)| is_back(*holder));
         let mut all: Vec<(Box<str>, Claim)> =
             gone.map(|(_, client_id, claim)| (client_id, claim)).collect();
-        let waiting = self.wills.iter().filter(|(_, it)| it.due_at.is_some() && is_back(it.holder));
-        all.extend(waiting.map(|(client_id, it)| (client_id.clone(), it.claim)));
+        for (client_id, it) in &mut self.wills {
+            if it.due_at.is_some() && is_back(it.holder) {
+                it.is_told = true;
+                all.push((client_id.clone(), it.claim));
+            }
+        }
         all
     }
 }
@@ -238,7 +252,8 @@ mod tests {
         assert_eq!(watched.next(), Some(Micros::from_secs(5)));
         assert!(watched.take_due(Micros::from_secs(5)).is_some());
         watched.unwatch(ShardId(4));
-        assert_eq!(watched.taken_from(|_| true).len(), 1);
+        // It was told when the node was back, and is not of the node's next wills.
+        assert!(watched.taken_from(|_| true).is_empty());
         assert!(watched.is_empty());
     }
 

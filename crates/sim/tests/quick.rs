@@ -101,6 +101,10 @@ const FOUND: &[(Size, Crashes, u64)] = &[
     (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 1_478),
     // A will without delay waited for other nodes, and was forgotten when its client came.
     (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 3_036),
+    // A will that had been taken was told of again when its node was lost anew, which had another.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 201_974),
+    // A client waited to be let in while another node of its identifier was lost, whose will came.
+    (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 3_442),
     // Where others had switched for a lost node was taken for what came of the one in its place.
     (Size { nodes: 3, shards: 1 }, Crashes::OfNodes, 4_420),
 ];

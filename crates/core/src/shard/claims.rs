@@ -422,6 +422,8 @@ impl Shard {
         let is_clean = connect.is_some_and(|connect| connect.clean_start);
         let owner = self.place.owner_at(node, &client_id);
         let number = self.answers.mailed(owner);
+        // By this claim it comes behind who was there.
+        self.came_elsewhere(&client_id, claim, is_clean, now);
         let mail = SessionMail::Claim { client_id, claim, is_clean, number };
         sink.mail(owner, Mail::Session(mail));
         self.answers.add_mailed(ticket);

@@ -158,20 +158,21 @@ impl Shard {
             Some(began) if self.claims.held(key) == Claim::NONE => {
                 if self.may_publish_will(key, &will, sink) {
                     let client_id = (&*self.clients[key].client_id).into();
-                    let at = began + TAKEN_UP_AFTER;
-                    self.change_watched(|watched| watched.put_off(client_id, will, at));
+                    let (at, claim) = (began + TAKEN_UP_AFTER, self.claims.rank(key));
+                    self.change_watched(|watched| watched.put_off(client_id, (claim, will), at));
                 }
             }
             _ => self.owe_will(key, will, sink),
         }
     }
 
-    /// Another node has published the will of a session here, or is to.
+    /// Another node has published the will of a session here, or is to. The session may have come
+    /// since, and have another.
     pub(super) fn on_will_taken(&mut self, client_id: &str, claim: Claim, sink: &mut impl Sink) {
-        self.change_watched(|watched| watched.drop_put_off(client_id));
+        self.change_watched(|watched| watched.drop_put_off(client_id, claim));
         let Some(key) = self.clients.find(client_id) else { return };
         let held = self.claims.held(key);
-        if held == claim || held == Claim::NONE {
+        if held == claim || (held == Claim::NONE && self.claims.rank(key) <= claim) {
             self.drop_will(key, sink);
         }
     }

@@ -104,7 +104,7 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
     let live: usize = intakes
         .iter()
         .filter(|intake| subscriptions().any(|one| one.may_bring(intake, topic)))
-        .map(|intake| 1 + unrecorded(intake, subscriptions()))
+        .map(|intake| 1 + unrecorded(model, intake, subscriptions()))
         .sum();
     let asking: Vec<_> = model
         .recent
@@ -127,15 +127,22 @@ fn allowed(model: &Model, message: MessageNo, session: SessionNo) -> Allowed {
         && matches!(asking[..], [only] if is_made_by(only))
         && subscriptions().filter(|one| topics::matches(one.filter, topic)).count() == 1;
     let total = if is_single { (live + replayed).min(1) } else { live + replayed };
-    // A node that had kept it and was lost lists it to others before it comes to them live.
-    let listed = usize::from(model.recent.has_lost_node && model.message(message).retain);
+    // A node that had kept it and was lost lists it to others before it comes to them live; and who
+    // subscribes in that moment gets it as a retained one as well: docs/cluster.md says so.
+    let is_listed = model.recent.has_lost_node && model.message(message).retain;
+    let listed = if is_listed { asking.len().max(1) } else { 0 };
     Allowed { live, replayed: replayed + listed, total: total + listed }
 }
 
 /// How often a message may have come at QoS 0 before it was mailed again: of that no log knows.
-fn unrecorded<'a>(intake: &Intake, mut all: impl Iterator<Item = &'a Subscription>) -> usize {
+fn unrecorded<'a>(
+    model: &Model,
+    intake: &Intake,
+    mut all: impl Iterator<Item = &'a Subscription>,
+) -> usize {
     let is_lowest = |it: &(u64, SubscriptionOptions)| it.1.qos == QoS::AtMostOnce;
-    let may_be = !intake.is_exact && all.any(|it| it.options.iter().any(is_lowest));
+    let is_mailed = intake.is_exact && !model.message(intake.message).retain;
+    let may_be = !is_mailed && all.any(|it| it.options.iter().any(is_lowest));
     if may_be { intake.again } else { 0 }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Of what is published to be retained, nothing older comes after a newer one, live or from a
 //! store, whoever published them; unless a crash came before anybody was told that the broker has
-//! the newer one. That is one at QoS 0, of which section 4.3.1 promises nothing, a will, or one
+//! one of the two. That is one at QoS 0, of which section 4.3.1 promises nothing, a will, or one
 //! whose acknowledgement had not left. Nor does it hold for a session that goes to another node
 //! meanwhile: what each shard has routed since it knows of that comes behind all the rest.
 
@@ -75,7 +75,8 @@ fn retained(model: &Model) -> Vec<(SessionNo, MessageNo, MessageNo, &'static str
         }
         let stream = (arrival.session, message.topic, arrival.qos);
         let last = newest.entry(stream).or_insert(intake);
-        if intake.settled.is_some_and(|settled| settled < last.at) && !last.is_doubtful {
+        let are_sure = !intake.is_doubtful && !last.is_doubtful;
+        if intake.settled.is_some_and(|settled| settled < last.at) && are_sure {
             faults.push((arrival.session, arrival.message, last.message, message.topic));
         } else if intake.at > last.at {
             *last = intake;

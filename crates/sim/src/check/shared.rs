@@ -39,10 +39,17 @@ pub(super) fn explain(model: &mut Model, message: MessageNo, sessions: &[(Sessio
             message.0
         );
         model.fail(Checker::Duplication, what);
-    } else if count > chosen_max {
+    } else if count > chosen_max * may_double(model, message) {
         let what = format!("m{} went to {count} members of {chosen_max} groups", message.0);
         model.fail(Checker::Shared, what);
     }
+}
+
+/// At QoS 1 each letter with a choice may go once more, to whoever is chosen then, when a node is
+/// lost: docs/cluster.md says so.
+fn may_double(model: &Model, message: MessageNo) -> usize {
+    let is_exact = model.message(message).qos == QoS::ExactlyOnce;
+    if model.recent.has_lost_node && !is_exact { 2 } else { 1 }
 }
 
 fn is_taken_in(model: &Model, message: MessageNo) -> bool {

@@ -77,15 +77,15 @@ impl Model {
     }
 
     /// Others are in the place of its shards, with the books that their logs make valid.
-    /// `is_watched` says of whose wills another node knows, which sends them; others wait until
-    /// `will_waits`. Returns the clients who had come in time to another node, which had not got
-    /// their sessions when that time was over: if the log has no will of theirs, nothing holds
-    /// them.
+    /// `watched` says whose wills another node knows, which sends them, and whether the log has
+    /// them as well: those wait until `will_waits`. Returns the clients who had come in time to
+    /// another node, which had not got their sessions when that time was over: if the log has no
+    /// will of theirs, nothing holds them.
     pub fn stand_in(
         &mut self,
         books: &BTreeMap<usize, Kept>,
         shard_of: impl Fn(ClientNo) -> usize,
-        is_watched: impl Fn(ClientNo) -> bool,
+        watched: impl Fn(ClientNo) -> Option<bool>,
         will_waits: Micros,
     ) -> Vec<ClientNo> {
         let (at, now, mut expired) = (self.tick(), self.now, Vec::new());
@@ -131,8 +131,10 @@ impl Model {
                 subscription.effective.take_if(|_| is_undone && subscription.share.is_some());
             }
             let session = &mut self.sessions[number.0];
-            let watched = session.will.take_if(|_| is_watched(session.client));
-            (session.will_waits, session.is_will_untold) = (will_waits, watched.is_some());
+            let watched = watched(session.client);
+            let its = session.will.take_if(|_| watched.is_some());
+            let is_logged = its.is_some() && watched == Some(true);
+            (session.will_waits, session.is_will_untold) = (will_waits, is_logged);
         }
         expired
     }

@@ -330,11 +330,13 @@ impl World {
         let first = shards.start;
         let shard_of =
             |client: ClientNo| first + usize::from(partitions.owner(&client.client_id()).0);
-        let is_watched = |client: ClientNo| {
+        let watched = |client: ClientNo| {
             let mut all = self.copies.watched.iter();
-            all.any(|((_, whose), it)| *whose == client && shards.contains(&it.holder))
+            let is_watched =
+                all.any(|((_, whose), it)| *whose == client && shards.contains(&it.holder));
+            is_watched.then(|| has_will(&logs, client))
         };
-        let expired = self.model.stand_in(&books, shard_of, is_watched, now + WILL_WAITS);
+        let expired = self.model.stand_in(&books, shard_of, watched, now + WILL_WAITS);
         for shard in keeper {
             self.shards[shard].adopt_from(Some(node(&shards)));
         }
@@ -529,6 +531,17 @@ impl Copies {
             it.came = Some(it.came.unwrap_or_default() | is_clean);
         }
     }
+}
+
+/// Whether the logs have a will of this client, whose session they have.
+fn has_will(logs: &[Vec<Logged>], client: ClientNo) -> bool {
+    let mut wills = logs.iter().flatten().filter_map(|logged| match logged.record() {
+        Record::Session { client_id, will, .. } => {
+            (ClientNo::of(client_id) == Some(client)).then_some(will.is_some())
+        }
+        _ => None,
+    });
+    wills.next_back().unwrap_or(true)
 }
 
 /// The shards of a node, as the core has them.

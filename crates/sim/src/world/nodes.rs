@@ -148,7 +148,9 @@ impl World {
             let session = self.model.session(number);
             let client_id = session.client.client_id();
             let is_there = |shard: &Shard| shard.client(&client_id).is_some();
-            if self.copies.is_up(session.shard) && !self.shards.iter().any(is_there) {
+            // If the node that it came from is lost before it has heard that, its log brings it.
+            let is_known = session.moving.is_none() && self.copies.is_up(session.shard);
+            if is_known && !self.shards.iter().any(is_there) {
                 self.model.end_session(number);
             }
         }
@@ -177,7 +179,8 @@ impl World {
         let is_over = |&client: &ClientNo| {
             let number = self.model.alive.get(&client);
             let session = number.map(|&number| self.model.session(number));
-            let is_absent = session.is_some_and(|it| it.shard == shard && it.conn.is_none());
+            let is_absent =
+                session.is_some_and(|it| it.shard == shard && it.conn.is_none() && !it.is_overdue);
             // A queue that was full has ended it.
             let is_full = |event: &Event| match event {
                 Event::Said(Said::SessionEnded(whose), _) => *whose == client,
