@@ -2,7 +2,13 @@
 
 use super::file::{BrokerFile, Values, fill};
 use super::nodes::Nodes;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The first port that a node may be given, and how many there are: Linux gives connections those
+/// from 32768 on.
+const PORT_MIN: u16 = 20_000;
+const PORTS: u16 = 12_000;
 
 /// Where the nodes of a run and what they need listen.
 #[derive(Clone, Debug)]
@@ -22,8 +28,7 @@ impl Places {
         // All are held until all are found, so that no two are the same.
         let mut held = Vec::new();
         let mut free = |count: usize| -> std::io::Result<Vec<SocketAddr>> {
-            let listeners = (0..count).map(|_| TcpListener::bind("127.0.0.1:0"));
-            let listeners: Vec<_> = listeners.collect::<Result<_, _>>()?;
+            let listeners: Vec<_> = (0..count).map(|_| listen()).collect::<Result<_, _>>()?;
             let addresses = listeners.iter().map(TcpListener::local_addr).collect();
             held.extend(listeners);
             addresses
@@ -108,6 +113,17 @@ impl Places {
         }
         values
     }
+}
+
+/// A port that nobody has, below those that the system gives to connections: a node that is started
+/// again in a run finds no client there.
+fn listen() -> std::io::Result<TcpListener> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id();
+    let next = || first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % u32::from(PORTS);
+    let ports = (0..PORTS).map(|_| PORT_MIN + next() as u16);
+    let mut free = ports.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    free.next().map_or_else(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ok)
 }
 
 /// What the file says of several nodes, if there are several.

@@ -344,18 +344,19 @@ impl Shard {
         }
     }
 
-    /// A shard has a mailed message.
+    /// A shard has a mailed message, or is lost and others have its part of it.
     pub(super) fn note_had(&mut self, by: ShardId, number: Lsn, sink: &mut impl Sink) {
         if self.outbox.had(by, number) {
             self.log.append(&Record::Delivered { number }, sink);
             self.slices.add(LETTER_STEPS);
-        } else if by == self.place.id {
+        } else if by == self.place.id || !self.place.has(by) {
             self.log_what_is_left(number, sink);
         }
     }
 
-    /// This shard itself has a message that others are still to have. Their logs say that of them;
-    /// here the message is logged anew for the rest, in the commit of what was made of it.
+    /// Others are still to have a message of which a part went on from here. What others have their
+    /// logs say; of that part it is said here: the message is logged anew for the rest, in the
+    /// commit of what was made of it.
     fn log_what_is_left(&mut self, number: Lsn, sink: &mut impl Sink) {
         let Self { log, outbox, slices, .. } = self;
         let Some(open) = outbox.open_mut(number) else { return };

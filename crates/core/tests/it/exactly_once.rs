@@ -270,6 +270,33 @@ fn a_member_that_was_chosen_late_gets_it_once_though_others_are_still_to_have_it
 }
 
 #[test]
+fn a_member_that_is_chosen_in_the_place_of_one_that_was_lost_is_the_only_one_that_gets_it() {
+    let (mut net, publisher) = pair("t");
+    let absent = join_at(&mut net, LOST, "m", kept());
+    net.subscribe(absent, "$share/g/t", Q2);
+    settle(&mut net);
+    net.cut(absent);
+    let there = join_at(&mut net, 2, "there", kept());
+    net.subscribe(there, "$share/g/t", Q2);
+    settle(&mut net);
+    net.read(there);
+    net.publish(publisher, "t", Q2, 1, "one");
+    net.commit(LOST);
+    assert_eq!(net.letters(LOST, 2), 1);
+    // No letter has come to anybody when one of the two is lost, and then the sender.
+    let Net { shards, wires, now, .. } = &mut net;
+    shards[LOST].node_lost(2..3, *now, &mut wires[LOST]);
+    net.commit(LOST);
+    replace(&mut net);
+    settle(&mut net);
+    let back = come_to(&mut net, 1, "m", kept());
+    settle(&mut net);
+    assert_eq!(net.read(back)[1..], ["PUBLISH t q2 #1 one"]);
+    assert_eq!(net.read(there), [""; 0]);
+    assert_eq!(comes_back(&mut net), ["PUBLISH t q2 #1 one"]);
+}
+
+#[test]
 fn a_message_for_a_node_where_memory_is_short_is_for_nobody_and_comes_once_when_it_is_sent_again() {
     for filter in ["t", "$share/g/t"] {
         let (mut net, publisher) = pair(filter);

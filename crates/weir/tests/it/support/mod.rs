@@ -16,11 +16,15 @@ pub(crate) mod results;
 pub(crate) mod served;
 pub(crate) mod tokens;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
+
+/// How long a test waits for what a broker is to say.
+const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
 
 /// What asks for a WebSocket.
 pub(crate) const WEB_SOCKET_REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\n\
@@ -100,7 +104,8 @@ impl Broker {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The next line of its log with this in it.
+    /// The next line of its log with this in it. A broker that says nothing for long fails the
+    /// test.
     pub(crate) fn says(&mut self, part: &str) -> String {
         let mut line = String::new();
         while !line.contains(part) {
@@ -109,6 +114,10 @@ impl Broker {
                 continue;
             }
             line.clear();
+            if self.log.buffer().is_empty() {
+                let mut log = [PollFd::new(self.log.get_ref(), PollFlags::IN)];
+                assert_eq!(poll(&mut log, Some(&PATIENCE)), Ok(1), "it does not say {part}");
+            }
             assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended without {part}");
         }
         line
