@@ -14,6 +14,7 @@ mod session;
 mod subscription;
 
 pub use connection::{Conn, Owed, Will};
+pub use copies::WillIs;
 pub use crash::Kept;
 pub use notice::Said;
 pub use session::{Deadlines, Orphan, Out, OutStep, Session, Unreleased};

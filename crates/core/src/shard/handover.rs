@@ -209,8 +209,11 @@ impl Shard {
         if !all.all(|shard| switched.contains(shard)) {
             return;
         }
-        // What its client has published is to be everywhere before it can ask again elsewhere.
-        if self.answers.has_unseen(*key) {
+        // What its client has published is to be everywhere before it can ask again elsewhere. And
+        // what was refused here is refused for it for good: if this node were lost, and what stands
+        // in for it took that, the session would be elsewhere, without it.
+        let may_be_taken = self.outbox.refused_at > self.log.committed();
+        if self.answers.has_unseen(*key) || may_be_taken {
             self.claims.unseen.insert(way);
         } else {
             self.seal(*key, way, sink);

@@ -39,7 +39,9 @@ pub fn calm(model: &mut Model) {
         // What a client could not take is dropped, and comes late if a crash forgets that.
         let drops = &model.recent.drops;
         let may_be_back = model.is_logged && drops.contains_key(&(arrival.session, topic));
-        if at < newest.0 && !may_be_back {
+        // So may what memory had no room for, if a node is lost that has not said that to its log.
+        let may_be_taken = model.is_pressed && model.recent.has_lost_node;
+        if at < newest.0 && !may_be_back && !may_be_taken {
             faults.push((arrival.session, arrival.message, newest.1, topic));
         } else if at >= newest.0 {
             *newest = (at, arrival.message);

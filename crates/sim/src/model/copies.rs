@@ -5,10 +5,19 @@
 
 use super::{Intake, Kept, Model, Orphan};
 use crate::message::Message;
-use crate::names::{ClientNo, ConnNo, Root, SessionNo};
+use crate::names::{ClientNo, ConnNo, MessageNo, Root, SessionNo};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weir_core::Micros;
+
+/// Who has a will whose client's node is lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WillIs {
+    /// Another node, which publishes it.
+    pub watched: bool,
+    /// The log of the lost one.
+    pub logged: bool,
+}
 
 impl Model {
     /// A node is gone with these connections. What its clients were not told may not be.
@@ -77,15 +86,15 @@ impl Model {
     }
 
     /// Others are in the place of its shards, with the books that their logs make valid.
-    /// `watched` says whose wills another node knows, which sends them, and whether the log has
-    /// them as well: those wait until `will_waits`. Returns the clients who had come in time to
-    /// another node, which had not got their sessions when that time was over: if the log has no
-    /// will of theirs, nothing holds them.
+    /// `who_has` says who has a will: what another node watches that sends; what both have waits
+    /// until `will_waits`. Returns the clients who had come in time to another node, which had not
+    /// got their sessions when that time was over: if the log has no will of theirs, nothing holds
+    /// them.
     pub fn stand_in(
         &mut self,
         books: &BTreeMap<usize, Kept>,
         shard_of: impl Fn(ClientNo) -> usize,
-        watched: impl Fn(ClientNo) -> Option<bool>,
+        who_has: impl Fn(ClientNo, MessageNo) -> WillIs,
         will_waits: Micros,
     ) -> Vec<ClientNo> {
         let (at, now, mut expired) = (self.tick(), self.now, Vec::new());
@@ -131,10 +140,10 @@ impl Model {
                 subscription.effective.take_if(|_| is_undone && subscription.share.is_some());
             }
             let session = &mut self.sessions[number.0];
-            let watched = watched(session.client);
-            let its = session.will.take_if(|_| watched.is_some());
-            let is_logged = its.is_some() && watched == Some(true);
-            (session.will_waits, session.is_will_untold) = (will_waits, is_logged);
+            let will = session.will.map(|(will, _)| who_has(session.client, will));
+            let WillIs { watched, logged } = will.unwrap_or_default();
+            session.will.take_if(|_| watched || !logged);
+            (session.will_waits, session.is_will_untold) = (will_waits, watched && logged);
         }
         expired
     }

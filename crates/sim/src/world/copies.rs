@@ -8,7 +8,7 @@ use super::line::BrokerEnd;
 use super::sink::Letter;
 use super::{Port, World};
 use crate::finding::Checker;
-use crate::model::{Kept, Orphan};
+use crate::model::{Kept, Orphan, WillIs};
 use crate::names::{ClientNo, ConnNo, MessageNo, Root};
 use crate::plant::Plant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -330,13 +330,12 @@ impl World {
         let first = shards.start;
         let shard_of =
             |client: ClientNo| first + usize::from(partitions.owner(&client.client_id()).0);
-        let watched = |client: ClientNo| {
-            let mut all = self.copies.watched.iter();
-            let is_watched =
-                all.any(|((_, whose), it)| *whose == client && shards.contains(&it.holder));
-            is_watched.then(|| has_will(&logs, client))
+        let who_has = |client: ClientNo, will: MessageNo| {
+            let mut all = self.copies.watched.iter().filter(|((_, whose), _)| *whose == client);
+            let watched = all.any(|(_, it)| shards.contains(&it.holder) && it.message == will);
+            WillIs { watched, logged: has_will(&logs, client) }
         };
-        let expired = self.model.stand_in(&books, shard_of, watched, now + WILL_WAITS);
+        let expired = self.model.stand_in(&books, shard_of, who_has, now + WILL_WAITS);
         for shard in keeper {
             self.shards[shard].adopt_from(Some(node(&shards)));
         }
