@@ -36,7 +36,8 @@ pub(crate) struct Claims {
     /// Claims of other shards that wait for what goes on here of the client.
     pub(crate) waiting: BTreeMap<Box<str>, Vec<Claimant>>,
     pub(crate) leaving: BTreeMap<Way, Leaving>,
-    /// Those of them that wait for what their clients have published, and for nothing else.
+    /// Those of them that wait for what their clients have published, or for the log, and for
+    /// nothing else.
     pub(crate) unseen: BTreeSet<Way>,
     /// Clients whose sessions leave once others have: whoever has claimed them waits.
     pub(crate) put_off: VecDeque<Box<str>>,
@@ -124,6 +125,8 @@ pub(crate) struct Leaving {
     pub(crate) switched: ShardSet,
     /// When it would have been over.
     pub(crate) expires_at: Option<Micros>,
+    /// Once all is for where it goes: where the log says what was refused here before.
+    pub(crate) refused_at: Option<Lsn>,
     /// All has come that is to come.
     pub(crate) is_sealed: bool,
     /// What of its queue is still to be sent.

@@ -236,7 +236,7 @@ impl Shard {
     }
 
     /// Bytes came in, those not consumed the last time first. Returns how many were consumed. What
-    /// is left of whole packets waits for [`Sink::hold`] or [`Shard::authenticated`].
+    /// is left of whole packets waits for [`Sink::resume`] or [`Shard::authenticated`].
     pub fn received(
         &mut self,
         conn: ConnKey,

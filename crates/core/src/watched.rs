@@ -93,6 +93,8 @@ impl Watched {
     pub(crate) fn lost(&mut self, is_lost: impl Fn(ShardId) -> bool, now: Micros) {
         let mut over = Vec::new();
         for (client_id, it) in &mut self.wills {
+            // Whoever was told may not have said it to its log.
+            it.is_told &= !is_lost(it.holder);
             if it.due_at.is_none() && is_lost(it.holder) {
                 let at = match it.came {
                     Some(true) => now,
@@ -142,9 +144,11 @@ impl Watched {
         self.put_off_until = due_at;
     }
 
-    /// Another node has published a will of this client, which it had by this claim.
+    /// Another node has published a will of this client, which it had by this claim, or from a
+    /// log.
     pub(crate) fn drop_put_off(&mut self, client_id: &str, by: Claim) {
-        if self.put_off.get(client_id).is_some_and(|(claim, _)| *claim <= by) {
+        let is_it = |(claim, _): &(Claim, Will)| *claim <= by || by == Claim::NONE;
+        if self.put_off.get(client_id).is_some_and(is_it) {
             self.put_off.remove(client_id);
         }
     }

@@ -119,7 +119,8 @@ impl Places {
 /// again in a run finds no client there.
 fn listen() -> std::io::Result<TcpListener> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id();
+    // Two drivers at a time begin far from each other.
+    let first = std::process::id().wrapping_mul(61);
     let next = || first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % u32::from(PORTS);
     let ports = (0..PORTS).map(|_| PORT_MIN + next() as u16);
     let mut free = ports.filter_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());

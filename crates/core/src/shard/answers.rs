@@ -2,7 +2,7 @@
 //! happened.
 
 use super::Shard;
-use super::connection::{ColdConnection, Connection, Live, Phase, Refusal};
+use super::connection::{Connection, Live, Phase, Refusal};
 use crate::answers::{Answer, Reply};
 use crate::keys::Ticket;
 use crate::keys::{ConnKey, Micros, SessionKey, ShardId};
@@ -108,7 +108,7 @@ impl Shard {
             return Some(skipped + self.received(conn, &bytes[skipped..], now, sink));
         }
         cold.is_paused |= cold.answers.len() >= held_max;
-        if !cold.is_paused && !cold.is_refused && cold.parked.is_none() {
+        if !cold.is_unread() && cold.parked.is_none() {
             return None;
         }
         sink.pause(conn);
@@ -194,10 +194,10 @@ impl Shard {
         let held_max = self.bounds.limits.answers_held_max as usize;
         let Some(connection) = self.connections.get_mut(conn) else { return };
         if let Some(cold) = connection.live_mut().and_then(|live| live.cold.as_mut())
-            && cold.is_paused
-            && cold.answers.len() <= held_max / 2
+            && (cold.is_paused || cold.is_put_back)
+            && cold.answers.len() <= if cold.is_put_back { 0 } else { held_max / 2 }
         {
-            cold.is_paused = false;
+            (cold.is_paused, cold.is_put_back) = (false, false);
             connection.heard(now);
             sink.resume(conn);
         }
@@ -310,9 +310,7 @@ impl Shard {
     pub(super) fn is_paused(&mut self, conn: ConnKey, now: Micros) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else { return false };
         let cold = connection.live_mut().and_then(|live| live.cold.as_ref());
-        let is_unread =
-            |cold: &ColdConnection| cold.is_paused || cold.is_refused || cold.is_leaving;
-        let is_paused = cold.is_some_and(|cold| is_unread(cold));
+        let is_paused = cold.is_some_and(|cold| cold.is_unread() || cold.is_leaving);
         if is_paused {
             connection.heard(now);
         }

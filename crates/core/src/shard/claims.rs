@@ -419,11 +419,14 @@ impl Shard {
         let client_id = asking.client_id.clone();
         let admitted = asking.admitted.as_ref();
         let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
+        let has_come = connect.is_some();
         let is_clean = connect.is_some_and(|connect| connect.clean_start);
         let owner = self.place.owner_at(node, &client_id);
         let number = self.answers.mailed(owner);
-        // By this claim it comes behind who was there.
-        self.came_elsewhere(&client_id, claim, is_clean, now);
+        if has_come {
+            // By this claim it comes behind who was there.
+            self.came_elsewhere(&client_id, claim, is_clean, now);
+        }
         let mail = SessionMail::Claim { client_id, claim, is_clean, number };
         sink.mail(owner, Mail::Session(mail));
         self.answers.add_mailed(ticket);

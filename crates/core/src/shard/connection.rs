@@ -68,13 +68,22 @@ pub(super) struct ColdConnection {
     pub(super) skipped_bytes: usize,
     /// Its client has sent DISCONNECT: it ends when its answers have left.
     pub(super) is_leaving: bool,
-    /// So many answers that nothing more is read, or a packet that waits for them.
+    /// So many answers that nothing more is read.
     pub(super) is_paused: bool,
+    /// Its next packet waits until all answers have left.
+    pub(super) is_put_back: bool,
     /// Another shard does not take a message of its client, and no packet says that: it ends where
     /// the acknowledgement would be, and nothing more is read.
     pub(super) is_refused: bool,
     /// A packet of many filters that is handled in slices: nothing more is read.
     pub(super) parked: Option<Box<Parked>>,
+}
+
+impl ColdConnection {
+    /// Whether nothing is read from it for now, or any more.
+    pub(super) fn is_unread(&self) -> bool {
+        self.is_paused || self.is_put_back || self.is_refused
+    }
 }
 
 impl Live {

@@ -180,8 +180,9 @@ impl Shard {
                 continue;
             }
             let ticket = self.answers.receipts.waiting_for(lost, number);
+            let goes_on = !picks.is_empty();
             self.choose_for(&message, picks, (ticket, mailed.is_some()), now, sink);
-            mailed.into_iter().for_each(|name| self.note_had(lost, name, sink));
+            mailed.into_iter().for_each(|name| self.note_had(lost, name, goes_on, sink));
         }
     }
 

@@ -88,6 +88,7 @@ impl Shard {
             to,
             switched: ShardSet::default(),
             expires_at,
+            refused_at: None,
             is_sealed: false,
             queue: VecDeque::new(),
             keeps_all: self.unreceived.is_copied,
@@ -199,11 +200,12 @@ impl Shard {
     }
 
     fn seal_if_all_is_there(&mut self, way: Way, sink: &mut impl Sink) {
-        let Some(Leaving { key: Some(key), is_sealed: false, switched, .. }) =
-            self.claims.leaving.get(&way)
+        let Some(Leaving { key: Some(key), is_sealed: false, switched, refused_at, .. }) =
+            self.claims.leaving.get_mut(&way)
         else {
             return;
         };
+        let key = *key;
         let mut all = self.place.others();
         all.insert(self.place.id);
         if !all.all(|shard| switched.contains(shard)) {
@@ -212,11 +214,12 @@ impl Shard {
         // What its client has published is to be everywhere before it can ask again elsewhere. And
         // what was refused here is refused for it for good: if this node were lost, and what stands
         // in for it took that, the session would be elsewhere, without it.
-        let may_be_taken = self.outbox.refused_at > self.log.committed();
-        if self.answers.has_unseen(*key) || may_be_taken {
+        let refused_at = *refused_at.get_or_insert(self.outbox.refused_at);
+        let may_be_taken = refused_at > self.log.committed();
+        if self.answers.has_unseen(key) || may_be_taken {
             self.claims.unseen.insert(way);
         } else {
-            self.seal(*key, way, sink);
+            self.seal(key, way, sink);
         }
     }
 

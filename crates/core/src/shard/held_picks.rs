@@ -167,7 +167,7 @@ impl Shard {
             let own = self.place.id;
             let ticket = number.and_then(|it| self.answers.receipts.waiting_for(own, it));
             self.choose_for(&message, picks, (ticket, mailed.is_some()), now, sink);
-            mailed.into_iter().for_each(|name| self.note_had(own, name, sink));
+            mailed.into_iter().for_each(|name| self.note_had(own, name, true, sink));
             if let Some(number) = number
                 && let Some(ticket) = self.answers.receipts.take_waiting(own, number)
             {

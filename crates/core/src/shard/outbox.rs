@@ -204,8 +204,11 @@ impl Shard {
                 // Of a node that is lost.
                 if !is_over {
                     let waiting = (ack, mailed.is_some());
+                    let goes_on = !target.picks.is_empty();
                     self.choose_for(&message, target.picks, waiting, now, sink);
-                    mailed.into_iter().for_each(|name| self.note_had(target.shard, name, sink));
+                    if let Some(name) = mailed {
+                        self.note_had(target.shard, name, goes_on, sink);
+                    }
                 }
                 ack.into_iter().for_each(|ack| self.met(ack, now, sink));
                 continue;
@@ -338,18 +341,25 @@ impl Shard {
         let mut all: SmallVec<[Lsn; 8]> = SmallVec::new();
         self.unreceived.received((from, number), news, |name| all.push(name));
         let has_waited = self.outbox.waits_for_restored();
-        all.into_iter().for_each(|name| self.note_had(from, name, sink));
+        all.into_iter().for_each(|name| self.note_had(from, name, false, sink));
         if has_waited && !self.outbox.waits_for_restored() {
             self.answer_all_claimants(now, sink);
         }
     }
 
-    /// A shard has a mailed message, or is lost and others have its part of it.
-    pub(super) fn note_had(&mut self, by: ShardId, number: Lsn, sink: &mut impl Sink) {
+    /// A shard has a mailed message, or is lost; and whether its part of that `goes_on` from here,
+    /// to this shard or to others.
+    pub(super) fn note_had(
+        &mut self,
+        by: ShardId,
+        number: Lsn,
+        goes_on: bool,
+        sink: &mut impl Sink,
+    ) {
         if self.outbox.had(by, number) {
             self.log.append(&Record::Delivered { number }, sink);
             self.slices.add(LETTER_STEPS);
-        } else if by == self.place.id || !self.place.has(by) {
+        } else if goes_on {
             self.log_what_is_left(number, sink);
         }
     }

@@ -59,9 +59,6 @@ impl Shard {
             }
         };
         match taken {
-            Err(_) if self.waits_to_be_refused(conn, session, publish, sink) => {
-                return Ok(Next::Again);
-            }
             Ok((reason, ticket)) => {
                 if publish.qos == QoS::ExactlyOnce && !self.asks_others(ticket) {
                     self.log_noted(session, publish.packet_id, sink);
@@ -73,17 +70,20 @@ impl Shard {
                 result
             }
             Err(not_taken) => {
+                if self.put_back(conn, session, publish, sink) {
+                    return Ok(Next::Again);
+                }
                 self.refuse_message(conn, session, publish, topic, not_taken, now, sink)
             }
         }?;
         Ok(Next::Continue)
     }
 
-    /// Whether a message that is not taken is looked at again once the client's answers have left.
-    /// Where no packet says that it is not taken the connection ends: what was sent before would be
-    /// new when it comes again, and all of it would, each time.
+    /// Puts a message back that is not taken, to look at it again once the client's answers have
+    /// left, if there are some. Where no packet says that it is not taken the connection ends: what
+    /// was sent before would be new when it comes again, and all of it would, each time.
     #[cold]
-    fn waits_to_be_refused(
+    pub(super) fn put_back(
         &mut self,
         conn: ConnKey,
         session: SessionKey,
@@ -94,7 +94,7 @@ impl Shard {
             return false;
         }
         let Some(live) = self.connections.live_mut(conn) else { return false };
-        live.cold().is_paused = true;
+        live.cold().is_put_back = true;
         sink.pause(conn);
         self.release_refused(session, publish);
         self.stats.not_received(publish.qos);

@@ -2,9 +2,9 @@
 //! its start, and its rest is skipped by count: a client that was ended for it would come back with
 //! the same message, and be ended again.
 
-use super::Shard;
 use super::connection::{Connection, Refusal};
 use super::publish::NotTaken;
+use super::{Next, Shard};
 use crate::bounds::CEILING;
 use crate::keys::{ConnKey, Micros, SessionKey};
 use crate::sink::Sink;
@@ -22,7 +22,8 @@ impl Shard {
         sink: &mut impl Sink,
     ) -> usize {
         match self.skip_partial(conn, bytes, now, sink) {
-            Ok(()) => bytes.len(),
+            Ok(Next::Again) => 0,
+            Ok(_) => bytes.len(),
             Err(refusal) => {
                 self.end(conn, refusal, now, sink);
                 0
@@ -36,16 +37,18 @@ impl Shard {
         bytes: &[u8],
         now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Next, Refusal> {
         let not_awaited = Refusal::new(ReasonCode::QuotaExceeded, CEILING);
         let live = self.connections.live(conn).ok_or(not_awaited)?;
         let (session, version) = (live.session, live.version);
         let (publish, packet_bytes) = Publish::decode_start(version, bytes)?.ok_or(not_awaited)?;
-        self.refuse_start(conn, session, &publish, now, sink)?;
+        if self.refuse_start(conn, session, &publish, now, sink)? == Next::Again {
+            return Ok(Next::Again);
+        }
         if let Some(live) = self.connections.get_mut(conn).and_then(Connection::live_mut) {
             live.cold().skipped_bytes = packet_bytes - bytes.len();
         }
-        Ok(())
+        Ok(Next::Continue)
     }
 
     /// Refuses a message whose payload is not looked at. One that was taken before is acknowledged.
@@ -56,15 +59,20 @@ impl Shard {
         publish: &Publish<'_>,
         now: Micros,
         sink: &mut impl Sink,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Next, Refusal> {
         let aliased = self.begin_publish(conn, publish, sink)?;
         let topic = aliased.as_deref().unwrap_or(publish.topic);
         if !self.is_new(session, publish)? {
-            return self.acknowledge_again(conn, session, publish, now, sink);
+            self.acknowledge_again(conn, session, publish, now, sink)?;
+            return Ok(Next::Continue);
         }
         let not_taken = NotTaken { reason: ReasonCode::QuotaExceeded, detail: CEILING };
-        let refused = self.refuse_message(conn, session, publish, topic, not_taken, now, sink);
         // One at QoS 0 is dropped, as one that finds no room in an output.
-        if publish.qos == QoS::AtMostOnce { Ok(()) } else { refused }
+        let is_dropped = publish.qos == QoS::AtMostOnce;
+        if !is_dropped && self.put_back(conn, session, publish, sink) {
+            return Ok(Next::Again);
+        }
+        let refused = self.refuse_message(conn, session, publish, topic, not_taken, now, sink);
+        if is_dropped { Ok(Next::Continue) } else { refused.map(|()| Next::Continue) }
     }
 }

@@ -331,9 +331,12 @@ impl World {
         let shard_of =
             |client: ClientNo| first + usize::from(partitions.owner(&client.client_id()).0);
         let who_has = |client: ClientNo, will: MessageNo| {
+            let (logged, claimed) = logged_of(&logs, client);
+            // What it has seen of a later one is taken for it: the log does not know that.
+            let is_it = |it: &Watch| it.message == will || it.claim >= claimed;
             let mut all = self.copies.watched.iter().filter(|((_, whose), _)| *whose == client);
-            let watched = all.any(|(_, it)| shards.contains(&it.holder) && it.message == will);
-            WillIs { watched, logged: has_will(&logs, client) }
+            let watched = all.any(|(_, it)| shards.contains(&it.holder) && is_it(it));
+            WillIs { watched, logged }
         };
         let expired = self.model.stand_in(&books, shard_of, who_has, now + WILL_WAITS);
         for shard in keeper {
@@ -532,15 +535,25 @@ impl Copies {
     }
 }
 
-/// Whether the logs have a will of this client, whose session they have.
-fn has_will(logs: &[Vec<Logged>], client: ClientNo) -> bool {
-    let mut wills = logs.iter().flatten().filter_map(|logged| match logged.record() {
-        Record::Session { client_id, will, .. } => {
-            (ClientNo::of(client_id) == Some(client)).then_some(will.is_some())
+/// Whether the logs have a will of this client, whose session they have, and by which claim that
+/// had come.
+fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> (bool, Claim) {
+    let (mut last, mut has_will, mut claimed) = (None, true, Claim::NONE);
+    for logged in logs.iter().flatten() {
+        match logged.record() {
+            Record::Session { session, client_id, will, .. }
+                if ClientNo::of(client_id) == Some(client) =>
+            {
+                has_will = will.is_some();
+                if session == Lsn::NONE {
+                    (last, claimed) = (Some(logged.lsn), Claim::NONE);
+                }
+            }
+            Record::Claimed { session, claim } if last == Some(session) => claimed = claim,
+            _ => {}
         }
-        _ => None,
-    });
-    wills.next_back().unwrap_or(true)
+    }
+    (has_will, claimed)
 }
 
 /// The shards of a node, as the core has them.

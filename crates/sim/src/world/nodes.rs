@@ -116,12 +116,12 @@ impl World {
 
     /// Whose session a shard claims.
     pub(super) fn note_claim(&mut self, shard: usize, mail: &Mail) {
-        if !self.copies.is_told {
-            self.hear_claim(shard, mail);
-        }
         if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
             && let Some(client) = ClientNo::of(client_id)
         {
+            if !self.copies.is_told && !self.is_adopting(shard, client) {
+                self.hear_claim(shard, mail);
+            }
             self.claims.insert(*claim, client);
             self.model.claimed(client, *is_clean);
         }

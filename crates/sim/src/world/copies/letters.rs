@@ -1,6 +1,7 @@
 //! What letters about sessions say, as the books follow them.
 
 use super::super::World;
+use super::super::line::{BrokerEnd, Line};
 use super::Watch;
 use crate::message::Message;
 use crate::names::{ClientNo, MessageNo};
@@ -12,13 +13,24 @@ impl World {
         if let Mail::Session(SessionMail::Claim { client_id, claim, is_clean, .. }) = mail
             && let Some(client) = ClientNo::of(client_id)
         {
-            if self.copies.is_told {
+            if self.copies.is_told || self.is_adopting(shard, client) {
                 self.copies.adoptions.insert((shard, client), *claim);
             } else {
                 self.copies.adoptions.remove(&(shard, client));
                 self.copies.came((shard, client), (*claim, shard), *is_clean);
             }
         }
+    }
+
+    /// Whether a shard claims a session anew that it has claimed for no client, who has not come
+    /// since.
+    pub(in super::super) fn is_adopting(&self, shard: usize, client: ClientNo) -> bool {
+        let asks = |line: &Line| {
+            line.client == client
+                && matches!(line.end, BrokerEnd::At(at, _) if at == shard)
+                && self.model.conns[line.number.0].asking.is_some()
+        };
+        self.copies.adoptions.contains_key(&(shard, client)) && !self.lines.iter().any(asks)
     }
 
     /// What a letter of sessions says to whom it comes to.
