@@ -245,18 +245,22 @@ impl Shard {
             }
             self.slices.add(LETTER_STEPS);
             let Some(key) = self.clients.step(&mut list.session) else { continue };
-            if !self.claims.is_stand_in {
+            // Who is in the place of a lost node may have a session from its log that its client
+            // has begun anew since, to leave it with its connection.
+            if !self.claims.is_stand_in
+                && (list.is_replaced || self.clients[key].outlives_connection())
+            {
                 self.tell_of_session(key, &list.to, sink);
             }
         }
         true
     }
 
-    /// Tells another node of a session that is kept, unless it moves.
+    /// Tells another node of a session, unless it moves.
     pub(super) fn tell_of_session(&self, key: SessionKey, to: &Range<u16>, sink: &mut impl Sink) {
         let session = &self.clients[key];
         let is_own = session.client_id.starts_with(OWN_CLIENT_IDS);
-        if session.outlives_connection() && !is_own && self.claims.way(key).is_none() {
+        if !is_own && self.claims.way(key).is_none() {
             let owner = self.place.owner_at(to, &session.client_id);
             tell_held(owner, &session.client_id, self.claims.rank(key), false, sink);
         }

@@ -69,16 +69,22 @@ pub fn calm(model: &mut Model) {
 fn exactly(model: &Model, message: MessageNo, session: SessionNo) -> usize {
     let published = model.message(message);
     let mut intakes = model.recent.intakes.iter().filter(|intake| intake.message == message);
-    let is_kept = |intake: &Intake| {
-        intake.session.is_some_and(|publisher| model.session(publisher).expiry_s > 0)
-    };
-    if model.is_pressed || published.retain || !intakes.all(is_kept) {
+    // Of what was refused there is none.
+    let may_be = !model.is_pressed && !published.retain;
+    if !may_be || !intakes.all(|intake| is_mailed(model, intake)) {
         return usize::MAX;
     }
     let is_shared = |it: &&Subscription| {
         it.session == session && it.share.is_some() && topics::matches(it.filter, published.topic)
     };
     1 + model.subscriptions.iter().filter(is_shared).count()
+}
+
+/// Whether a message of QoS 2 is in its publisher's log before anybody has it.
+fn is_mailed(model: &Model, intake: &Intake) -> bool {
+    let is_kept = |publisher| model.session(publisher).expiry_s > 0;
+    let may_be = !model.is_pressed && !model.message(intake.message).retain;
+    may_be && intake.session.is_some_and(is_kept)
 }
 
 /// How often a session may get a message beside what groups choose.
@@ -141,7 +147,7 @@ fn unrecorded<'a>(
     mut all: impl Iterator<Item = &'a Subscription>,
 ) -> usize {
     let is_lowest = |it: &(u64, SubscriptionOptions)| it.1.qos == QoS::AtMostOnce;
-    let is_mailed = intake.is_exact && !model.message(intake.message).retain;
+    let is_mailed = intake.is_exact && is_mailed(model, intake);
     let may_be = !is_mailed && all.any(|it| it.options.iter().any(is_lowest));
     if may_be { intake.again } else { 0 }
 }

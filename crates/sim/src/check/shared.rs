@@ -23,6 +23,9 @@ pub(super) fn explain(model: &mut Model, message: MessageNo, sessions: &[(Sessio
             *per_member.entry(member).or_default() += 1 + intake.again;
         }
     }
+    if model.may_be_sent(message) {
+        return;
+    }
     if chosen_max == 0 && model.message(message).is_will && !is_taken_in(model, message) {
         let what = format!("m{}, a will, was published and is not due", message.0);
         return model.fail(Checker::Wills, what);

@@ -156,6 +156,11 @@ impl Model {
         }
     }
 
+    /// Whether it is the will of a session that was leaving when its node was lost.
+    pub fn may_be_sent(&self, message: MessageNo) -> bool {
+        self.doubtful_wills.contains(&message)
+    }
+
     /// Whether it is a will that may have been lost with a node, whoever of a group was chosen.
     pub fn is_lost_will(&self, intake: &Intake) -> bool {
         intake.is_will_during(&self.wills_on_their_way)
