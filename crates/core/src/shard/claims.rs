@@ -419,11 +419,12 @@ impl Shard {
         let client_id = asking.client_id.clone();
         let admitted = asking.admitted.as_ref();
         let connect = admitted.and_then(|admitted| connect_again(&admitted.connect));
-        let has_come = connect.is_some();
-        let is_clean = connect.is_some_and(|connect| connect.clean_start);
+        // Nothing if the session is to come for no client.
+        let start = connect.map(|connect| connect.clean_start);
+        let is_clean = start.unwrap_or_default();
         let owner = self.place.owner_at(node, &client_id);
         let number = self.answers.mailed(owner);
-        if has_come {
+        if start.is_some() {
             // By this claim it comes behind who was there.
             self.came_elsewhere(&client_id, claim, is_clean, now);
         }

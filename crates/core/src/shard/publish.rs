@@ -54,7 +54,7 @@ impl Shard {
                 detail,
             }) => Err(NotTaken { reason, detail }),
             Err(refusal) => {
-                self.release_refused(session, publish);
+                self.release_refused(session, publish.packet_id, publish.qos);
                 return Err(refusal);
             }
         };
@@ -96,7 +96,7 @@ impl Shard {
         let Some(live) = self.connections.live_mut(conn) else { return false };
         live.cold().is_put_back = true;
         sink.pause(conn);
-        self.release_refused(session, publish);
+        self.release_refused(session, publish.packet_id, publish.qos);
         self.stats.not_received(publish.qos);
         true
     }
@@ -137,7 +137,7 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        self.release_refused(session, publish);
+        self.release_refused(session, publish.packet_id, publish.qos);
         self.note_refused(Some(conn), session, topic, not_taken, sink);
         let NotTaken { reason, detail } = not_taken;
         if self.is_refused_by_end(session, publish) {
@@ -342,9 +342,14 @@ impl Shard {
 
     /// A message that is not taken is not delivered already when it comes again, on whichever
     /// connection: the acknowledgement that refuses it may never be sent.
-    fn release_refused(&mut self, key: SessionKey, publish: &Publish<'_>) {
-        if publish.qos == QoS::ExactlyOnce
-            && let Some(packet_id) = publish.packet_id
+    pub(super) fn release_refused(
+        &mut self,
+        key: SessionKey,
+        packet_id: Option<PacketId>,
+        qos: QoS,
+    ) {
+        if qos == QoS::ExactlyOnce
+            && let Some(packet_id) = packet_id
         {
             self.clients[key].release(packet_id);
         }

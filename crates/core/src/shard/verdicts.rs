@@ -81,9 +81,7 @@ impl Shard {
     ) {
         let Some(session) = self.connections.session(conn) else { return };
         if reason.is_error() && !self.clients[session].version().is_v5() {
-            if qos == QoS::ExactlyOnce {
-                self.clients[session].release(packet_id);
-            }
+            self.release_refused(session, Some(packet_id), qos);
             return self.end(conn, Refusal::new(reason, detail), now, sink);
         }
         self.write_ack(conn, session, (packet_id, qos), (reason, detail), sink);

@@ -272,32 +272,45 @@ fn a_full_queue_refuses_the_publisher_where_that_is_set() {
     assert_eq!(net.read(older), ["closed"]);
 }
 
-#[test]
-fn an_older_publisher_gets_its_answers_before_a_refusal_ends_its_connection() {
-    let limits = Limits {
+/// A full queue of one message refuses the publisher.
+fn refusing() -> Limits {
+    Limits {
         queue_messages_max: 1,
         queue_full_absent: WhenAbsent::RefusePublisher,
         ..Limits::default()
-    };
+    }
+}
+
+/// An absent subscriber to `a` that takes one message, on the shard of a publisher: the names of
+/// both, and that of a topic of the other shard.
+fn one_that_waits() -> (Net, [String; 3]) {
+    let mut net = Net::with_limits(2, &refusing());
+    let names = net.names();
+    // A name of the other shard's is a topic of the other shard's as well.
+    let of = |shard: usize, at: usize| names[shard][at].clone();
+    let [publisher, absent, elsewhere] = [of(0, 0), of(0, 1), of(1, 0)];
+    let sub = net.join(&absent, kept());
+    net.subscribe(sub, "a", Q1);
+    net.deliver_mail();
+    net.cut(sub);
+    (net, [publisher, absent, elsewhere])
+}
+
+#[test]
+fn an_older_publisher_gets_its_answers_before_a_refusal_ends_its_connection() {
     for (makes_room, last) in [(false, "closed"), (true, "PUBACK #3 Success")] {
-        let mut net = Net::with_limits(2, &limits);
-        let names = net.names();
-        let (publisher, absent, elsewhere) = (&names[0][0], &names[0][1], &names[1][0]);
-        let sub = net.join(absent, kept());
-        net.subscribe(sub, "a", Q1);
-        net.deliver_mail();
-        net.cut(sub);
+        let (mut net, [publisher, absent, elsewhere]) = one_that_waits();
         let older = Ask { version: Version::V311, clean: false, ..Ask::default() };
-        let publ = net.join(publisher, older);
+        let publ = net.join(&publisher, older);
         net.publish(publ, "a", Q1, 1, "first");
         // The other shard has to allow it.
-        net.publish_packet(publ, &Publish { retain: true, ..message(elsewhere, Q1, 2, "x") });
+        net.publish_packet(publ, &Publish { retain: true, ..message(&elsewhere, Q1, 2, "x") });
         net.publish(publ, "a", Q1, 3, "second");
         net.publish(publ, "b", QoS::AtMostOnce, 0, "behind it");
         assert_eq!(net.read(publ), ["PUBACK #1 Success"]);
         assert!(net.left(publ) > 0 && stats(&net).publishes_in == 2);
         if makes_room {
-            let sub = net.join(absent, kept());
+            let sub = net.join(&absent, kept());
             net.ack(sub, PacketKind::PubAck, 1);
         }
         net.deliver_mail();
@@ -310,12 +323,7 @@ fn an_older_publisher_gets_its_answers_before_a_refusal_ends_its_connection() {
 
 #[test]
 fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
-    let limits = Limits {
-        queue_messages_max: 1,
-        queue_full_absent: WhenAbsent::RefusePublisher,
-        ..Limits::default()
-    };
-    let mut net = Net::with_limits(1, &limits);
+    let mut net = Net::with_limits(1, &refusing());
     let absent = net.join("absent", kept());
     net.subscribe(absent, "a", Q1);
     net.cut(absent);
@@ -334,30 +342,18 @@ fn a_refused_qos_2_message_is_new_when_its_older_publisher_sends_it_again() {
 
 #[test]
 fn a_refused_qos_2_message_is_new_when_its_refusal_was_never_sent() {
-    let limits = Limits {
-        queue_messages_max: 1,
-        queue_full_absent: WhenAbsent::RefusePublisher,
-        ..Limits::default()
-    };
-    let mut net = Net::with_limits(2, &limits);
-    let names = net.names();
-    // A name of the other shard's is a topic of the other shard's as well.
-    let (publisher, absent, elsewhere) = (&names[0][0], &names[0][1], &names[1][0]);
-    let sub = net.join(absent, kept());
-    net.subscribe(sub, "a", Q1);
-    net.deliver_mail();
-    net.cut(sub);
-    let publ = net.join(publisher, kept());
+    let (mut net, [publisher, absent, elsewhere]) = one_that_waits();
+    let publ = net.join(&publisher, kept());
     net.publish(publ, "a", QoS::ExactlyOnce, 1, "first");
     // The refusal waits behind an acknowledgement that the other shard has to allow.
-    let retained = Publish { retain: true, ..message(elsewhere, Q1, 2, "x") };
+    let retained = Publish { retain: true, ..message(&elsewhere, Q1, 2, "x") };
     net.publish_packet(publ, &retained);
     net.publish(publ, "a", QoS::ExactlyOnce, 3, "second");
     assert_eq!(net.read(publ), ["PUBREC #1 Success"]);
     net.cut(publ);
-    let sub = net.join(absent, kept());
+    let sub = net.join(&absent, kept());
     net.ack(sub, PacketKind::PubAck, 1);
-    let publ = net.join(publisher, kept());
+    let publ = net.join(&publisher, kept());
     net.publish_packet(publ, &Publish { dup: true, ..message("a", QoS::ExactlyOnce, 3, "second") });
     assert_eq!(net.read(publ), ["PUBREC #3 Success"]);
     assert_eq!(net.read(sub), ["PUBLISH a q1 #2 second"]);

@@ -70,8 +70,7 @@ fn exactly(model: &Model, message: MessageNo, session: SessionNo) -> usize {
     let published = model.message(message);
     let mut intakes = model.recent.intakes.iter().filter(|intake| intake.message == message);
     // Of what was refused there is none.
-    let may_be = !model.is_pressed && !published.retain;
-    if !may_be || !intakes.all(|intake| is_mailed(model, intake)) {
+    if !may_be_mailed(model, message) || !intakes.all(|intake| is_mailed(model, intake)) {
         return usize::MAX;
     }
     let is_shared = |it: &&Subscription| {
@@ -83,8 +82,12 @@ fn exactly(model: &Model, message: MessageNo, session: SessionNo) -> usize {
 /// Whether a message of QoS 2 is in its publisher's log before anybody has it.
 fn is_mailed(model: &Model, intake: &Intake) -> bool {
     let is_kept = |publisher| model.session(publisher).expiry_s > 0;
-    let may_be = !model.is_pressed && !model.message(intake.message).retain;
-    may_be && intake.session.is_some_and(is_kept)
+    may_be_mailed(model, intake.message) && intake.session.is_some_and(is_kept)
+}
+
+/// Whether one may be, whoever publishes it.
+fn may_be_mailed(model: &Model, message: MessageNo) -> bool {
+    !model.is_pressed && !model.message(message).retain
 }
 
 /// How often a session may get a message beside what groups choose.

@@ -2,8 +2,7 @@
 
 use crate::support::blocking::Blocking;
 use crate::support::live::free;
-use crate::support::{command, tool};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::support::{command, log_comes, tool};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -187,9 +186,7 @@ impl Lines {
 
     /// Whether one comes in this time.
     fn comes(&self, within: Duration) -> bool {
-        let within = Timespec::try_from(within).unwrap();
-        let mut pipe = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
-        !self.0.buffer().is_empty() || rustix::event::poll(&mut pipe, Some(&within)) == Ok(1)
+        log_comes(&self.0, within)
     }
 
     fn next(&mut self) -> String {

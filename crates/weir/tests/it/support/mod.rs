@@ -22,9 +22,17 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
 /// How long a test waits for what a broker is to say.
-const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether a log says something in this time, or ends.
+pub(crate) fn log_comes(log: &BufReader<ChildStderr>, within: Duration) -> bool {
+    let within = Timespec::try_from(within).unwrap();
+    let mut pipe = [PollFd::new(log.get_ref(), PollFlags::IN)];
+    !log.buffer().is_empty() || poll(&mut pipe, Some(&within)) == Ok(1)
+}
 
 /// What asks for a WebSocket.
 pub(crate) const WEB_SOCKET_REQUEST: &str = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\n\
@@ -114,10 +122,7 @@ impl Broker {
                 continue;
             }
             line.clear();
-            if self.log.buffer().is_empty() {
-                let mut log = [PollFd::new(self.log.get_ref(), PollFlags::IN)];
-                assert_eq!(poll(&mut log, Some(&PATIENCE)), Ok(1), "it does not say {part}");
-            }
+            assert!(log_comes(&self.log, PATIENCE), "it does not say {part}");
             assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended without {part}");
         }
         line
