@@ -39,8 +39,8 @@ pub struct ClusterConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
     /// How many nodes have the sessions of this one on their disks before it acknowledges anything,
-    /// this one too: 1, or 2, which needs a store. With 2, another node serves them if this one is
-    /// lost.
+    /// this one too: 1, or 2 or 3, which need a store. With more than 1, another node serves them
+    /// if this one is lost.
     pub replicas: u8,
     /// What this node does while etcd does not answer and the others may take it for lost: with
     /// `stop`, the default, it ends its connections and lets nobody in; with `serve` it serves
@@ -160,9 +160,14 @@ impl ClusterConfig {
         !self.is_off() && self.minority == Minority::Serve
     }
 
-    /// Whether another node has a copy of the log of this one.
+    /// Whether other nodes have copies of the log of this one.
     pub(crate) fn is_copied(&self) -> bool {
-        !self.is_off() && self.replicas > 1
+        self.copies() > 0
+    }
+
+    /// How many have.
+    pub(crate) fn copies(&self) -> usize {
+        if self.is_off() { 0 } else { usize::from(self.replicas.saturating_sub(1)) }
     }
 
     /// How long this node waits at its end, if it does.

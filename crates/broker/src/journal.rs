@@ -26,6 +26,8 @@ mod start;
 mod write;
 
 pub use config::{Durability, OnDamage, StoreConfig};
+#[cfg(test)]
+pub(crate) use copied::CopyCount;
 pub(crate) use copied::{CopyTo, Waiting, number_of, records_of};
 pub(crate) use flusher::{Flushed, Flusher};
 pub(crate) use generations::{ADDED_BANS_FILE, COPIES, Generations, STAND_INS, is_store};
@@ -83,8 +85,8 @@ pub(crate) struct Journal {
     last: Lsn,
     /// The last that is safe on this node's disk.
     local: Lsn,
-    /// At another node.
-    copy: Option<Box<LogCopy>>,
+    /// At other nodes.
+    copies: Vec<LogCopy>,
     last_sync_at: Micros,
     is_syncing: bool,
     reclaim: Reclaim,
@@ -153,7 +155,7 @@ impl Journal {
             is_request: false,
             last: Lsn::NONE,
             local: Lsn::NONE,
-            copy: None,
+            copies: Vec::new(),
             last_sync_at: Micros(0),
             is_syncing: false,
             reclaim: Reclaim::new(segment_bytes.into(), disk_bytes_max),
@@ -191,7 +193,7 @@ impl Journal {
             Ok(lsn) => {
                 self.counts.records += 1;
                 self.last = Lsn(lsn.bits());
-                if let Some(copy) = &mut self.copy {
+                for copy in &mut self.copies {
                     copy.push(self.last, record, (kind, &self.body));
                 }
                 self.last
@@ -265,32 +267,39 @@ impl Journal {
         if let Some(flusher) = &self.flusher {
             self.reclaim.note_room(flusher.room().of_each(), self.counts.committed_bytes);
         }
-        let is_wanted = self.copy.as_ref().is_some_and(|copy| copy.wants_base());
+        let is_wanted = self.copies.iter().any(LogCopy::wants_base);
         self.reclaim.begins(self.counts.committed_bytes, now) || is_wanted
     }
 
-    /// Begins a copy of this log at a shard of another node, in the place of the one before. With
-    /// nothing there is none from now on: says up to where all is safe then.
-    pub(crate) fn copy_to(&mut self, to: Option<CopyTo>) -> Option<Lsn> {
-        self.copy = to.map(|to| Box::new(LogCopy::new(to)));
-        Some(self.local).filter(|_| self.copy.is_none())
+    /// Begins a copy of this log at a shard of another node.
+    pub(crate) fn copy_to(&mut self, to: CopyTo) {
+        self.copies.push(LogCopy::new(to));
     }
 
-    /// The next letter of the copy, at the end of a turn.
+    /// There is no copy of this name any more; without one, there is none at all. Says up to where
+    /// all is safe then.
+    pub(crate) fn end_copy(&mut self, copy: Option<u64>) -> Lsn {
+        self.copies.retain(|it| copy.is_some_and(|copy| copy != it.name()));
+        self.safe()
+    }
+
+    /// The next letter of the copies, at the end of a turn.
     #[inline]
     pub(crate) fn take_copied(&mut self) -> Option<(ShardId, LogMail)> {
-        self.copy.as_mut()?.take_letter()
+        self.copies.iter_mut().find_map(LogCopy::take_letter)
     }
 
     /// Another node has all up to this record on its disk. Says up to where all is safe, and
     /// whether the copy has become whole.
     pub(crate) fn copied(&mut self, copy: u64, last: Lsn) -> (Lsn, bool) {
-        let is_whole = self.copy.as_mut().is_some_and(|it| it.note_safe(copy, last));
+        let its = self.copies.iter_mut().find(|it| it.name() == copy);
+        let is_whole = its.is_some_and(|it| it.note_safe(copy, last));
         (self.safe(), is_whole)
     }
 
+    /// On the disks of this node, and of all that have whole copies.
     fn safe(&self) -> Lsn {
-        self.copy.as_ref().map_or(self.local, |copy| copy.bound(self.local))
+        self.copies.iter().fold(self.local, |safe, copy| copy.bound(safe))
     }
 
     /// What comes before the last base that is whole goes, once that is safe. Says which record is

@@ -66,12 +66,16 @@ pub(crate) enum NodeNews {
     /// Another node serves what this one had of sessions: they are void here.
     Void,
     /// This node serves the sessions of a lost one, which these shards have for the moment: they
-    /// are to be this node's own. With nothing, no more.
-    Adopt(Option<Range<u16>>),
+    /// are to be this node's own.
+    Adopt(Range<u16>),
+    /// They are, or nothing more comes of it.
+    AdoptNoMore(Range<u16>),
     /// To the shards of a stand-in: this node, which has started it, is to have all sessions.
     Offer(Range<u16>),
-    /// The log is to be copied to another node. With nothing, no more.
-    CopyTo(Option<CopyBegun>),
+    /// The log is to be copied to another node.
+    CopyTo(CopyBegun),
+    /// There is no copy of this name any more; without one, there is none at all.
+    CopyEnds(Option<u64>),
 }
 
 /// A copy that begins.

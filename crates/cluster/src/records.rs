@@ -107,18 +107,56 @@ impl Node {
     }
 }
 
-/// Who keeps a copy of a node's log.
+/// Who keeps copies of a node's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenCopy", into = "WrittenCopy")]
 pub struct LogCopy {
     /// Whose log: its slot.
     pub slot: Slot,
     /// Which membership of that node wrote it.
     pub owner: Incarnation,
-    /// The node that has all of it; nobody while there is none.
-    pub keeper: Option<(Slot, Incarnation)>,
+    /// The nodes that have all of it, each once; none while there is none. The first that is a
+    /// member opens its copy if the owner is lost, and stands before all others then.
+    pub keepers: Vec<(Slot, Incarnation)>,
     /// What has become of it.
-    #[serde(default)]
     pub state: CopyState,
+}
+
+impl LogCopy {
+    fn is_valid(&self) -> bool {
+        let keepers = &self.keepers;
+        let is_apart = |(at, keeper): (usize, &(Slot, Incarnation))| {
+            keepers[..at].iter().all(|(slot, _)| *slot != keeper.0)
+        };
+        keepers.iter().all(|(slot, _)| slot.is_one())
+            && keepers.iter().enumerate().all(is_apart)
+            && (self.state != CopyState::Opened || !keepers.is_empty())
+    }
+}
+
+/// As it is written: nodes of before know of one keeper.
+#[derive(Serialize, Deserialize)]
+struct WrittenCopy {
+    slot: Slot,
+    owner: Incarnation,
+    keeper: Option<(Slot, Incarnation)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more: Vec<(Slot, Incarnation)>,
+    #[serde(default)]
+    state: CopyState,
+}
+
+impl From<LogCopy> for WrittenCopy {
+    fn from(LogCopy { slot, owner, keepers, state }: LogCopy) -> Self {
+        let mut keepers = keepers.into_iter();
+        Self { slot, owner, keeper: keepers.next(), more: keepers.collect(), state }
+    }
+}
+
+impl From<WrittenCopy> for LogCopy {
+    fn from(WrittenCopy { slot, owner, keeper, more, state }: WrittenCopy) -> Self {
+        Self { slot, owner, keepers: keeper.into_iter().chain(more).collect(), state }
+    }
 }
 
 /// What has become of the copy of a node's log.
@@ -128,7 +166,7 @@ pub enum CopyState {
     /// It is kept, if somebody keeps it.
     #[default]
     Kept,
-    /// The keeper serves the sessions from it. The owner is no member before it is done.
+    /// The first keeper serves the sessions from it. The owner is no member before it is done.
     Opened,
     /// The sessions are other nodes' by now: what the owner has of them is void.
     Void,
@@ -147,11 +185,8 @@ impl NamedCopy {
     /// What stands under the key of `slot`, if that says who keeps a copy.
     pub(crate) fn read(slot: Slot, value: &[u8]) -> Option<Self> {
         let named: Self = read(value)?;
-        let LogCopy { slot: of, keeper, state, .. } = named.copy;
-        let is_valid = is_name(&named.name)
-            && of == slot
-            && keeper.is_none_or(|(slot, _)| slot.is_one())
-            && (keeper.is_some() || state != CopyState::Opened);
+        let NamedCopy { name, copy } = &named;
+        let is_valid = is_name(name) && copy.slot == slot && copy.is_valid();
         is_valid.then_some(named)
     }
 
@@ -394,24 +429,29 @@ mod tests {
 
     #[test]
     fn a_copy_is_read_back_and_only_under_its_slot() {
-        let copy = |keeper: Option<u8>, state| NamedCopy {
+        let copy = |keepers: &[u8], state| NamedCopy {
             name: "a".into(),
             copy: LogCopy {
                 slot: Slot(3),
                 owner: Incarnation(7),
-                keeper: keeper.map(|slot| (Slot(slot), Incarnation(9))),
+                keepers: keepers.iter().map(|&slot| (Slot(slot), Incarnation(9))).collect(),
                 state,
             },
         };
         let (kept, opened) = (CopyState::Kept, CopyState::Opened);
-        for good in [copy(None, kept), copy(Some(1), CopyState::Void), copy(Some(15), opened)] {
+        let void = CopyState::Void;
+        for good in [copy(&[], kept), copy(&[1], void), copy(&[15], opened), copy(&[2, 1], kept)] {
             assert_eq!(NamedCopy::read(Slot(3), &good.to_bytes()), Some(good.clone()));
             assert_eq!(NamedCopy::read(Slot(4), &good.to_bytes()), None);
             let bad = NamedCopy { name: String::new(), ..good };
             assert_eq!(NamedCopy::read(Slot(3), &bad.to_bytes()), None);
         }
-        for bad in [copy(None, opened), copy(Some(SLOTS), kept)] {
+        for bad in [copy(&[], opened), copy(&[SLOTS], kept), copy(&[1, 1], kept)] {
             assert_eq!(NamedCopy::read(Slot(3), &bad.to_bytes()), None, "{bad:?}");
         }
+        // What nodes of before write and read.
+        let before = r#"{"name":"a","slot":3,"owner":7,"keeper":[1,9],"state":"kept"}"#;
+        assert_eq!(NamedCopy::read(Slot(3), before.as_bytes()), Some(copy(&[1], kept)));
+        assert_eq!(String::from_utf8(copy(&[1], kept).to_bytes()).unwrap(), before);
     }
 }

@@ -27,8 +27,11 @@ pub struct Cluster {
     /// Letters of this node that were dropped because no member has the shard that they are for:
     /// some are on their way when a node is lost.
     pub unaddressed: u64,
-    /// How the copy of this node's log at another node stands; null with `cluster.replicas` = 1.
-    pub copy: Option<OwnCopy>,
+    /// How the copies of this node's log at other nodes stand: one less than `cluster.replicas`.
+    pub copies: Vec<OwnCopy>,
+    /// How often one could not go on, since the other node's disk took no more of it, or since it
+    /// was silent while another was not.
+    pub copies_failed: u64,
     /// What this node has of the logs of others; null if it has no store.
     pub kept: Option<KeptCopies>,
     /// All nodes that have a place, by slot.
@@ -59,7 +62,7 @@ pub struct ClusterNode {
     pub incarnation: Option<u64>,
     /// The highest version of letters that it speaks, while it is a member.
     pub letters: Option<u16>,
-    /// Who has a copy of its log; null if it has said nothing of that, as with `cluster.replicas` =
+    /// Who has copies of its log; null if it has said nothing of that, as with `cluster.replicas` =
     /// 1.
     pub copy: Option<NodeCopy>,
     /// The link that this node keeps of it, while it is a member.
@@ -82,12 +85,11 @@ pub enum NodeState {
     Away,
 }
 
-/// Who has a copy of a node's log, as is agreed.
+/// Who has copies of a node's log, as is agreed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeCopy {
-    /// The node that has all of it, and serves its sessions if it is lost; null if no node that is
-    /// there has.
-    pub keeper: Option<String>,
+    /// The nodes that are there and have all of it. The first serves its sessions if it is lost.
+    pub keepers: Vec<String>,
     /// What has become of it.
     pub state: NodeCopyState,
 }
@@ -98,13 +100,13 @@ pub struct NodeCopy {
 pub enum NodeCopyState {
     /// It is kept, if somebody keeps it.
     Kept,
-    /// The keeper serves the sessions from it.
+    /// The first keeper serves the sessions from it.
     Opened,
     /// The sessions are other nodes' by now: what the node has of them is void.
     Void,
 }
 
-/// How the copy of this node's log at another node stands.
+/// How a copy of this node's log at another node stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCopy {
     /// How far it is.
@@ -117,11 +119,9 @@ pub struct OwnCopy {
     pub waiting_records: u64,
     /// Their bytes.
     pub waiting_bytes: u64,
-    /// How often a copy could not go on, since the other node's disk took no more of it.
-    pub failed: u64,
 }
 
-/// How far the copy of this node's log is.
+/// How far a copy of this node's log is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnCopyState {
@@ -133,8 +133,8 @@ pub enum OwnCopyState {
     /// The other node has all, and serves the sessions of this one if it is lost. What is
     /// acknowledged is on its disk.
     Whole,
-    /// The other node is lost, or its disk takes no more. What is acknowledged waits until it is
-    /// agreed that it is no keeper.
+    /// The other node is lost or silent, or its disk takes no more. What is acknowledged waits
+    /// until it is agreed that it is no keeper.
     Ending,
 }
 

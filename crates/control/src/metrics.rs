@@ -283,19 +283,26 @@ mod tests {
     #[test]
     fn copies_are_told_of_where_there_are_some() {
         let node = |name, state, copy| ClusterNode { copy, ..node(name, state) };
-        let copy = |keeper: Option<&str>, state| {
-            Some(NodeCopy { keeper: keeper.map(str::to_owned), state })
+        let copy = |keepers: &[&str], state| {
+            let keepers = keepers.iter().map(|&keeper| keeper.to_owned()).collect();
+            Some(NodeCopy { keepers, state })
         };
         let nodes = vec![
-            node("a", NodeState::Own, copy(Some("b"), NodeCopyState::Kept)),
-            node("b", NodeState::Up, copy(None, NodeCopyState::Kept)),
-            node("c", NodeState::StandIn, copy(Some("a"), NodeCopyState::Opened)),
+            node("a", NodeState::Own, copy(&["b", "d"], NodeCopyState::Kept)),
+            node("b", NodeState::Up, copy(&[], NodeCopyState::Kept)),
+            node("c", NodeState::StandIn, copy(&["a"], NodeCopyState::Opened)),
             node("d", NodeState::Up, None),
         ];
-        let own = OwnCopy { state: OwnCopyState::Whole, waiting_records: 7, ..OwnCopy::default() };
+        let own = OwnCopy {
+            state: OwnCopyState::Whole,
+            keeper: Some("b".into()),
+            waiting_records: 7,
+            ..OwnCopy::default()
+        };
+        let none = OwnCopy::default();
         let kept = KeptCopies { logs: 2, disk_bytes: 99, opened: 1, failed: 0 };
         let mut cluster =
-            Cluster { nodes, copy: Some(own.clone()), kept: Some(kept), ..<_>::default() };
+            Cluster { nodes, copies: vec![own.clone(), none], kept: Some(kept), ..<_>::default() };
         let told = |cluster: &Cluster| {
             let measured = Measured { cluster: Some(cluster.clone()), ..of_shards() };
             text(&measured, Format::Prometheus)
@@ -305,20 +312,21 @@ mod tests {
             "weir_cluster_members 3\n",
             "weir_cluster_node_up{node=\"c\"} 0\n",
             "weir_cluster_copied 1\n",
-            "weir_cluster_copy_waiting_records 7\n",
+            "weir_cluster_copies_wanted 2\n",
+            "gauge\nweir_cluster_copy_waiting_records{node=\"b\"} 7\n#",
             "weir_cluster_copies_failed_total 0\n",
             "weir_cluster_kept_copies 2\n",
             "weir_cluster_kept_copies_disk_bytes 99\n",
             "weir_cluster_copies_opened_total 1\n",
             "weir_cluster_copies_unserved_total 0\n",
-            "gauge\nweir_cluster_node_copied{node=\"a\"} 1\n\
+            "gauge\nweir_cluster_node_copied{node=\"a\"} 2\n\
              weir_cluster_node_copied{node=\"b\"} 0\n#",
         ] {
             assert!(all.contains(part), "{part}\nis not in\n{all}");
         }
-        cluster.copy = Some(OwnCopy { state: OwnCopyState::Ending, ..own });
+        cluster.copies = vec![OwnCopy { state: OwnCopyState::Ending, ..own }];
         assert!(told(&cluster).contains("weir_cluster_copied 0\n"));
-        (cluster.copy, cluster.kept, cluster.nodes) = (None, None, Vec::new());
+        (cluster.copies, cluster.kept, cluster.nodes) = (Vec::new(), None, Vec::new());
         assert!(!told(&cluster).contains("cop"), "{}", told(&cluster));
     }
 

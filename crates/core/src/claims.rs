@@ -58,8 +58,8 @@ pub(crate) struct Claims {
     pub(crate) told: BTreeSet<SessionKey>,
     /// This is a stand-in, which tells nobody of its sessions before it offers them.
     pub(crate) is_stand_in: bool,
-    /// The node whose sessions are taken over.
-    pub(crate) adopts_from: Option<Range<u16>>,
+    /// The nodes whose sessions are taken over.
+    pub(crate) adopts_from: Vec<Range<u16>>,
     /// Messages for members of groups that are held, oldest first.
     pub(crate) held_picks: VecDeque<HeldPicks>,
     /// How many of its sessions are claimed and not here yet.

@@ -108,8 +108,9 @@ impl Course<'_> {
             }
         }
         let begin = self.run.now();
+        let kinds = options.kinds();
         while self.run.now() - begin < most && !self.interrupted.load(Ordering::Relaxed) {
-            let fault = Fault::draw(chance, options.kinds());
+            let fault = Fault::draw(chance, &kinds);
             if self.suffer(&fault)?.is_none() {
                 break;
             }

@@ -157,6 +157,10 @@ impl Nodes {
         let mut node = fault.node;
         match fault.kind {
             Kind::Kill => self.nodes[node].end()?,
+            Kind::KillTwo => {
+                self.nodes[node].end()?;
+                self.nodes[fault.other].end()?;
+            }
             Kind::Restart => {
                 self.nodes[node].signal(Signal::TERM)?;
                 let begin = Instant::now();
@@ -189,6 +193,10 @@ impl Nodes {
     pub(crate) fn mend(&mut self, fault: &Fault, node: usize) -> anyhow::Result<()> {
         match fault.kind {
             Kind::Kill | Kind::Restart => self.nodes[node] = self.node(node)?,
+            Kind::KillTwo => {
+                self.nodes[node] = self.node(node)?;
+                self.nodes[fault.other] = self.node(fault.other)?;
+            }
             Kind::Freeze => self.nodes[node].signal(Signal::CONT)?,
             Kind::EtcdKill | Kind::EtcdLeader => self.etcds[node] = self.etcd(node)?,
             Kind::Clock if fault.begins_stepped => self.nodes[node].step_clock(0)?,

@@ -21,6 +21,8 @@ pub(crate) fn name(node: usize) -> char {
 pub(crate) enum Kind {
     /// A node is killed by SIGKILL and started again
     Kill,
+    /// Two nodes are killed by SIGKILL at once and started again; with three copies
+    KillTwo,
     /// A node is stopped by SIGTERM and started again
     Restart,
     /// A node is frozen by SIGSTOP
@@ -82,6 +84,7 @@ impl Fault {
         };
         let lasts = match kind {
             Kind::Kill | Kind::Restart | Kind::EtcdKill | Kind::EtcdLeader => short,
+            Kind::KillTwo => 2 * short,
             Kind::Freeze | Kind::Clock if is_long => 10_000,
             Kind::Cut | Kind::OneWay | Kind::Pair | Kind::EtcdCut if is_long => 12_000,
             Kind::DiskFull => 2_000 + short,
@@ -100,8 +103,11 @@ impl Fault {
 
     /// Whether this node's process ends by it.
     pub(crate) fn ends_process(&self, node: usize) -> bool {
-        let ends = matches!(self.kind, Kind::Kill | Kind::Restart) || self.begins_stepped;
-        self.node == node && ends
+        match self.kind {
+            Kind::KillTwo => self.node == node || self.other == node,
+            Kind::Kill | Kind::Restart => self.node == node,
+            _ => self.node == node && self.begins_stepped,
+        }
     }
 }
 
@@ -110,6 +116,7 @@ impl fmt::Display for Fault {
         let (node, other) = (name(self.node), name(self.other));
         match self.kind {
             Kind::Kill => write!(out, "{node} killed"),
+            Kind::KillTwo => write!(out, "{node} and {other} killed"),
             Kind::Restart => write!(out, "{node} stopped"),
             Kind::Freeze => write!(out, "{node} frozen"),
             Kind::Cut => write!(out, "link of {node} down"),

@@ -255,8 +255,8 @@ impl Membership {
     }
 
     /// See [`Members::keep_log_at`].
-    pub(crate) fn keep_log_at(&mut self, keeper: Option<(Slot, Incarnation)>) -> Result<(), Busy> {
-        self.ask(|members, now, desk| members.keep_log_at(keeper, now, desk))
+    pub(crate) fn keep_log_at(&mut self, keepers: Vec<(Slot, Incarnation)>) -> Result<(), Busy> {
+        self.ask(|members, now, desk| members.keep_log_at(keepers, now, desk))
     }
 
     /// See [`Members::open_log_of`].

@@ -55,7 +55,7 @@ pub const RANGES: &[Range] = &[
     up_to("limits.client_share_percent", 1, 100, |config| {
         config.limits.client_share_percent.into()
     }),
-    up_to("cluster.replicas", 1, 2, |config| config.cluster.replicas.into()),
+    up_to("cluster.replicas", 1, 3, |config| config.cluster.replicas.into()),
     from("limits.sessions_max", 1, |config| config.limits.sessions_max.into()),
     up_to("limits.packet_bytes_max", 16, PACKET_BYTES_MAX, |config| {
         config.limits.packet_bytes_max.into()

@@ -1,4 +1,4 @@
-//! The copy of a shard's log at another node: what the core records goes there too, and once the
+//! The copies of a shard's log at other nodes: what the core records goes there too, and once a
 //! copy is whole, nothing is safe before it is on that node's disk as well.
 //!
 //! A copy begins in the middle of the log. All that is there is logged anew then, by a base; with
@@ -32,8 +32,8 @@ pub(crate) struct CopyTo {
     pub(crate) own: usize,
 }
 
-/// What of each shard's log is on its way to the other node's disk. The shards write it, and the
-/// post reads it.
+/// What of each shard's log is on its way to the other node's disk, and what is there. The shards
+/// write it, and the post reads it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting(Arc<[OfShard]>);
 
@@ -43,6 +43,7 @@ pub(crate) struct Waiting(Arc<[OfShard]>);
 struct OfShard {
     records: AtomicU64,
     bytes: AtomicU64,
+    safe: AtomicU64,
 }
 
 impl Waiting {
@@ -50,28 +51,34 @@ impl Waiting {
         Self((0..shards).map(|_| OfShard::default()).collect())
     }
 
-    /// Records, and their bytes.
+    /// Records on their way, and their bytes.
     pub(crate) fn sum(&self) -> (u64, u64) {
-        let of = |value: &AtomicU64| value.load(Ordering::Relaxed);
-        let sum = |(records, bytes), shard: &OfShard| {
-            (records + of(&shard.records), bytes + of(&shard.bytes))
-        };
-        self.0.iter().fold((0, 0), sum)
+        (self.sum_of(|shard| &shard.records), self.sum_of(|shard| &shard.bytes))
     }
 
-    fn set(&self, shard: usize, (records, bytes): (u64, u64)) {
+    /// Records of this copy that are on the other's disk.
+    pub(crate) fn safe(&self) -> u64 {
+        self.sum_of(|shard| &shard.safe)
+    }
+
+    fn sum_of(&self, value: impl Fn(&OfShard) -> &AtomicU64) -> u64 {
+        self.0.iter().map(|shard| value(shard).load(Ordering::Relaxed)).sum()
+    }
+
+    pub(crate) fn set(&self, shard: usize, all: CopyCount, safe: CopyCount) {
         if let Some(shard) = self.0.get(shard) {
-            shard.records.store(records, Ordering::Relaxed);
-            shard.bytes.store(bytes, Ordering::Relaxed);
+            shard.records.store(all.records - safe.records, Ordering::Relaxed);
+            shard.bytes.store(all.bytes - safe.bytes, Ordering::Relaxed);
+            shard.safe.store(safe.records, Ordering::Relaxed);
         }
     }
 }
 
 /// So many records, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    records: u64,
-    bytes: u64,
+pub(crate) struct CopyCount {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A copy on its way.
@@ -88,9 +95,9 @@ pub(crate) struct LogCopy {
     safe: Lsn,
     /// The last record, and how many there were; the same at the end of each letter that is not
     /// safe, and of the last one that is.
-    last: (Lsn, Count),
-    ends: VecDeque<(Lsn, Count)>,
-    safe_count: Count,
+    last: (Lsn, CopyCount),
+    ends: VecDeque<(Lsn, CopyCount)>,
+    safe_count: CopyCount,
 }
 
 /// How far it is.
@@ -115,10 +122,15 @@ impl LogCopy {
             closed: 0,
             stage: Stage::Begun,
             safe: Lsn::NONE,
-            last: (Lsn::NONE, Count::default()),
+            last: (Lsn::NONE, CopyCount::default()),
             ends: VecDeque::new(),
-            safe_count: Count::default(),
+            safe_count: CopyCount::default(),
         }
+    }
+
+    /// What names it.
+    pub(super) fn name(&self) -> u64 {
+        self.way.copy
     }
 
     /// Whether all that is there is to be logged anew.
@@ -153,9 +165,7 @@ impl LogCopy {
     }
 
     fn say_waiting(&self) {
-        let ((_, all), safe) = (self.last, self.safe_count);
-        let waiting = (all.records - safe.records, all.bytes - safe.bytes);
-        self.way.waiting.set(self.way.own, waiting);
+        self.way.waiting.set(self.way.own, self.last.1, self.safe_count);
     }
 
     /// The next letter of a turn that ends.
@@ -279,7 +289,7 @@ mod tests {
         copy.note_safe(6, Lsn(7));
         assert_eq!(waiting.sum(), (3, 3 * each), "of another copy");
         copy.note_safe(7, Lsn(6));
-        assert_eq!(waiting.sum(), (1, each));
+        assert_eq!((waiting.sum(), waiting.safe()), ((1, each), 2));
         copy.note_safe(7, Lsn(7));
         assert_eq!(waiting.sum(), (0, 0));
     }

@@ -8,7 +8,7 @@ use crate::cluster::{ClusterConfig, Membership};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_cluster::{CopyState, Event, Link, Members, Node, NotForgotten, Place, Slot};
+use weir_cluster::{CopyState, Event, Incarnation, Link, Members, Node, NotForgotten, Place, Slot};
 use weir_control::{
     Cluster, ClusterLink, ClusterNode, Forgotten, NodeCopy, NodeCopyState, NodeState,
 };
@@ -213,7 +213,8 @@ impl Board {
         seen.nodes = nodes;
         (seen.fences, seen.nodes_lost) = (self.fences, self.nodes_lost);
         seen.unaddressed = self.unaddressed;
-        (seen.copy, seen.kept) = (copies.own(now), copies.kept());
+        (seen.copies, seen.copies_failed) = copies.own(now);
+        seen.kept = copies.kept();
         drop(seen);
         self.done.drain(..).for_each(|(said, done)| said(done));
     }
@@ -250,16 +251,17 @@ fn copy_of(members: &Members, place: &Place, node: Option<&Node>) -> Option<Node
     if !node.is_none_or(is_of_it) {
         return None;
     }
-    let mut nodes = members.nodes();
-    let keeper =
-        copy.keeper.and_then(|seat| nodes.find(|node| (node.place.slot, node.incarnation) == seat));
-    let keeper = keeper.map(|node| node.place.name.clone());
+    let node_of = |&(slot, incarnation): &(Slot, Incarnation)| {
+        members.nodes().find(|node| (node.place.slot, node.incarnation) == (slot, incarnation))
+    };
+    let keepers = copy.keepers.iter().filter_map(node_of);
+    let keepers = keepers.map(|node| node.place.name.clone()).collect();
     let state = match copy.state {
         CopyState::Kept => NodeCopyState::Kept,
         CopyState::Opened => NodeCopyState::Opened,
         CopyState::Void => NodeCopyState::Void,
     };
-    Some(NodeCopy { keeper, state })
+    Some(NodeCopy { keepers, state })
 }
 
 fn shown_link(link: &Link) -> ClusterLink {

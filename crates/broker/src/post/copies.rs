@@ -1,6 +1,6 @@
-//! The post's part in copies of logs: this node's at another, and others' here.
+//! The post's part in copies of logs: this node's at others, and others' here.
 
-use super::copy_said::CopySaid;
+use super::copy_said::{CopySaid, LOOK_EVERY};
 use super::copying::{Copying, Keeper, Order, Seen};
 use super::member::{Member, Peer};
 use super::offering::Offering;
@@ -29,7 +29,10 @@ const LETTERS_MIN: u16 = 3;
 pub(crate) struct PostCopies {
     /// Of this node's logs.
     copying: Option<Copying>,
-    said: CopySaid,
+    /// Of each.
+    said: Vec<CopySaid>,
+    /// When it is looked next whether they go on, while there are several; 0 if not.
+    look_at: Micros,
     /// Of others.
     opening: Option<Opening>,
     kept: Option<Arc<Kept>>,
@@ -41,16 +44,17 @@ pub(crate) struct PostCopies {
 }
 
 impl PostCopies {
-    /// Of a node of so many shards, whose logs are to be copied, or not, and that may have copies
-    /// of others.
+    /// Of a node of so many shards, of whose logs there are to be so many copies, and that may have
+    /// copies of others.
     pub(crate) fn new(
-        is_copied: bool,
+        copies: usize,
         others: Option<(Box<dyn StandIns>, Arc<Kept>)>,
         shards: usize,
     ) -> Self {
-        let copying = Some(Copying::new(shards, is_copied));
+        let copying = Some(Copying::new(shards, copies));
+        let said = std::iter::repeat_with(CopySaid::default).take(copies).collect();
         let (stand_ins, kept) = others.unzip();
-        Self { copying, opening: stand_ins.map(Opening::new), kept, ..Self::default() }
+        Self { copying, said, opening: stand_ins.map(Opening::new), kept, ..Self::default() }
     }
 
     /// Of a stand-in, which the node at this slot runs.
@@ -73,13 +77,14 @@ impl PostCopies {
         let copying = self.copying.as_ref().and_then(Copying::due);
         let opening = self.opening.as_ref().and_then(Opening::due);
         let missed = peers.values().filter_map(|peer| peer.missed_until);
-        copying.into_iter().chain(opening).chain(missed).min()
+        let look = (self.look_at > Micros(0)).then_some(self.look_at);
+        copying.into_iter().chain(opening).chain(missed).chain(look).min()
     }
 
-    /// How the copy of this node's log stands, if there is to be one.
-    pub(super) fn own(&self, now: Micros) -> Option<OwnCopy> {
-        let copying = self.copying.as_ref().filter(|copying| copying.is_on)?;
-        Some(self.said.shown(copying.failures, now))
+    /// How the copies of this node's log stand, and how many could not go on.
+    pub(super) fn own(&self, now: Micros) -> (Vec<OwnCopy>, u64) {
+        let failures = self.copying.as_ref().map_or(0, |copying| copying.failures);
+        (self.said.iter().map(|said| said.shown(now)).collect(), failures)
     }
 
     /// What there is of others, if this node can have that.
@@ -95,16 +100,25 @@ impl PostCopies {
 
     /// Whether the agreement may name a copy that nobody waits for.
     pub(super) fn is_released(&self) -> bool {
-        self.copying.as_ref().is_some_and(|copying| copying.is_released)
+        self.copying.as_ref().is_some_and(Copying::is_released)
     }
 
-    /// Nobody waits for the copy of this node's log any more. Says whether there is to be one.
+    /// Nobody waits for copies of this node's log any more. Says whether there are to be some.
     pub(super) fn release(&mut self, revision: Revision, now: Micros) -> bool {
-        let Some(copying) = self.copying.as_mut().filter(|copying| copying.is_on) else {
+        let Some(copying) = self.copying.as_mut().filter(|copying| copying.is_on()) else {
             return false;
         };
         copying.release(revision, now);
         true
+    }
+
+    /// The names of copies whose keepers are silent.
+    fn late(&mut self, now: Micros) -> Vec<u64> {
+        if self.said.len() < 2 || now < self.look_at {
+            return Vec::new();
+        }
+        self.look_at = now + LOOK_EVERY;
+        self.said.iter_mut().filter_map(|said| said.look(now)).collect()
     }
 
     /// The broker ends.
@@ -147,7 +161,7 @@ impl Post {
         }
         if let Some(copying) = &mut self.copies.copying {
             copying.begin_anew();
-            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::CopyTo(None));
+            tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::CopyEnds(None));
         }
     }
 
@@ -172,13 +186,8 @@ impl Post {
     /// Whether what a node has is also at one that is there.
     fn is_to_come(&self, slot: Slot) -> bool {
         let Some(peer) = self.peers.get(&slot) else { return false };
-        let members = self.membership.members();
-        let copy = members.log_copy(slot).filter(|copy| copy.state != CopyState::Void);
-        let keeper = copy.and_then(|copy| copy.keeper);
-        let is_there = |(slot, incarnation): (Slot, Incarnation)| {
-            members.nodes().any(|it| (it.place.slot, it.incarnation) == (slot, incarnation))
-        };
-        peer.is_here && !peer.member.is_stand_in && keeper.is_some_and(is_there)
+        let is_kept = self.membership.members().opener(slot).is_some();
+        peer.is_here && !peer.member.is_stand_in && is_kept
     }
 
     /// Whether a member is one that the shards wait for: it was away, or another has its place.
@@ -233,11 +242,14 @@ impl Post {
             };
             order.into_iter().for_each(|order| self.obey(order));
         }
+        copying.note_late(&self.copies.late(now), &self.seen(own, &keepers, now));
         while let Some(order) = copying.next(&self.seen(own, &keepers, now)) {
             self.obey(order);
         }
-        let named = self.seen(own, &keepers, now).record.and_then(|record| record.keeper);
-        self.copies.said.note(copying.state(named), now);
+        let members = self.membership.members();
+        let named = members.log_copy(own.0).map_or(&[][..], |record| &record.keepers);
+        let states = copying.states(named);
+        self.copies.said.iter_mut().zip(states).for_each(|(said, state)| said.note(state, now));
         self.copies.copying = Some(copying);
     }
 
@@ -255,26 +267,28 @@ impl Post {
     fn obey(&mut self, order: Order) {
         let Self { mailbox, setup, membership, copies, .. } = self;
         match order {
-            Order::Begin(Keeper { name, shards: to, .. }, copy) => {
+            Order::Begin { at, keeper: Keeper { name, shards: to, .. }, copy } => {
                 tracing::info!(node = name, "a copy of this node's log begins at another node");
-                let begun = CopyBegun { to, copy, waiting: copies.said.begin(setup.shards.len()) };
-                tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(Some(begun.clone())));
+                let waiting = copies.said[at].begin(copy, setup.shards.len());
+                let begun = CopyBegun { to, copy, waiting };
+                tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(begun.clone()));
             }
-            Order::End => tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(None)),
+            Order::End(copy) => {
+                tell_all(mailbox, &setup.shards, || NodeNews::CopyEnds(Some(copy)));
+            }
             // It is asked again if it does not come to be so.
-            Order::Name(keeper) => drop(membership.keep_log_at(keeper)),
+            Order::Name(keepers) => drop(membership.keep_log_at(keepers)),
         }
     }
 
     fn open_others(&mut self, now: Micros) {
         let Self { copies, membership, mailbox, setup, .. } = self;
         let Some(opening) = &mut copies.opening else { return };
-        match opening.step(membership, now) {
-            Some(Adopted::Begun(shards)) => {
-                tell_all(mailbox, &setup.shards, || NodeNews::Adopt(Some(shards.clone())));
-            }
-            Some(Adopted::Ended) => tell_all(mailbox, &setup.shards, || NodeNews::Adopt(None)),
-            None => {}
+        while let Some(adopted) = opening.step(membership, now) {
+            tell_all(mailbox, &setup.shards, || match adopted.clone() {
+                Adopted::Begun(shards) => NodeNews::Adopt(shards),
+                Adopted::Ended(shards) => NodeNews::AdoptNoMore(shards),
+            });
         }
     }
 

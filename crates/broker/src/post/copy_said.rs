@@ -1,35 +1,68 @@
-//! What is said of the copy of this node's log: in the log when it changes, and on the board.
+//! What is said of a copy of this node's log: in the log when it changes, and on the board.
 
 use super::copying::Keeper;
 use crate::journal::Waiting;
 use weir_control::{OwnCopy, OwnCopyState};
 use weir_core::Micros;
 
+/// How often it is looked whether a copy goes on.
+pub(super) const LOOK_EVERY: Micros = Micros(100_000);
+
+/// How long a keeper may be silent that has what to say, while another is not.
+const LATE: Micros = Micros(1_000_000);
+
 #[derive(Default)]
 pub(super) struct CopySaid {
     state: OwnCopyState,
     keeper: Option<String>,
     since: Micros,
-    /// Of the last copy that was begun.
+    /// Of the last copy that was begun: its name.
+    copy: u64,
     waiting: Waiting,
+    heard: Heard,
+}
+
+/// When something of it was on the other's disk last.
+#[derive(Default)]
+struct Heard {
+    safe: u64,
+    at: Micros,
+    looked_at: Micros,
 }
 
 impl CopySaid {
-    /// A copy begins.
-    pub(super) fn begin(&mut self, shards: usize) -> Waiting {
-        self.waiting = Waiting::new(shards);
+    /// A copy of this name begins.
+    pub(super) fn begin(&mut self, copy: u64, shards: usize) -> Waiting {
+        (self.copy, self.waiting) = (copy, Waiting::new(shards));
         self.waiting.clone()
     }
 
+    /// Looks whether it goes on. Returns its name if its keeper has been silent for too long.
+    pub(super) fn look(&mut self, now: Micros) -> Option<u64> {
+        let Heard { safe, at, looked_at } = &mut self.heard;
+        // Then it has not read what came meanwhile either.
+        let was_asleep = now.0 > looked_at.0 + 3 * LOOK_EVERY.0;
+        *looked_at = now;
+        let is_safe = self.waiting.safe();
+        if self.waiting.sum().0 == 0 || *safe != is_safe || was_asleep {
+            (*safe, *at) = (is_safe, now);
+        }
+        (now >= *at + LATE).then_some(self.copy)
+    }
+
     /// It stands so now.
-    pub(super) fn note(&mut self, (state, keeper): (OwnCopyState, Option<&Keeper>), now: Micros) {
-        let keeper = keeper.map(|keeper| keeper.name.as_str());
+    pub(super) fn note(
+        &mut self,
+        (state, copy): (OwnCopyState, Option<(u64, &Keeper)>),
+        now: Micros,
+    ) {
+        let keeper = copy.map(|(_, keeper)| keeper.name.as_str());
         if self.since > Micros(0) && (self.state, self.keeper.as_deref()) == (state, keeper) {
             return;
         }
         if self.state == OwnCopyState::Whole {
             let node = self.keeper.as_deref();
-            tracing::warn!(node, "no other node has all of this node's log any more");
+            tracing::warn!(node, "a node does not have all of this node's log any more");
         }
         if state == OwnCopyState::Whole {
             tracing::info!(node = keeper, "another node has all of this node's log");
@@ -37,8 +70,8 @@ impl CopySaid {
         (self.state, self.keeper, self.since) = (state, keeper.map(str::to_owned), now);
     }
 
-    /// As it is shown, with how many copies could not go on.
-    pub(super) fn shown(&self, failed: u64, now: Micros) -> OwnCopy {
+    /// As it is shown.
+    pub(super) fn shown(&self, now: Micros) -> OwnCopy {
         let (waiting_records, waiting_bytes) = match self.state {
             OwnCopyState::None => (0, 0),
             OwnCopyState::Filling | OwnCopyState::Whole | OwnCopyState::Ending => {
@@ -51,7 +84,37 @@ impl CopySaid {
             keeper: self.keeper.clone(),
             waiting_records,
             waiting_bytes,
-            failed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::CopyCount;
+
+    #[test]
+    fn a_keeper_that_is_silent_is_late_unless_there_is_nothing_to_say() {
+        let mut said = CopySaid::default();
+        let mut now = Micros(1);
+        let mut look = |said: &mut CopySaid, times: u64| {
+            let looks = (0..times).map(|_| {
+                now = now + LOOK_EVERY;
+                said.look(now)
+            });
+            looks.last().flatten()
+        };
+        let waiting = said.begin(7, 1);
+        let count = |records| CopyCount { records, bytes: records };
+        assert_eq!(look(&mut said, 100), None, "nothing is on its way");
+        waiting.set(0, count(5), count(2));
+        let times = LATE.0 / LOOK_EVERY.0;
+        assert_eq!(look(&mut said, times), None);
+        waiting.set(0, count(9), count(3));
+        assert_eq!(look(&mut said, times), None, "it has said something");
+        assert_eq!(look(&mut said, 1), Some(7));
+        // This node may have been asleep.
+        now = now + LATE + LATE;
+        assert_eq!(said.look(now), None);
     }
 }

@@ -1,9 +1,10 @@
-//! The copy of this node's logs at another node: which node has it, and since when that counts.
+//! The copies of this node's logs at other nodes: which nodes have one, and since when that counts.
 //!
-//! A keeper is chosen among the members, and every shard begins a copy there. A shard whose copy is
+//! Keepers are chosen among the members, and every shard begins a copy there. A shard whose copy is
 //! whole waits for it from then on. Once all are, the cluster's agreement names the keeper: from
 //! then on it may open the copy if this node is lost. A keeper that is lost is first named no more,
 //! and only then does nobody wait for it: so whoever opens a copy has all that was acknowledged.
+//! So is one that is late while another is not: of three nodes two go on.
 
 use std::ops::Range;
 use weir_cluster::{CopyState, Incarnation, LogCopy, Revision, Slot};
@@ -18,7 +19,7 @@ const REST: Micros = Micros(5_000_000);
 /// A membership.
 type Seat = (Slot, Incarnation);
 
-/// Another node that can have the copy.
+/// Another node that can have a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Keeper {
     pub(super) name: String,
@@ -32,7 +33,7 @@ pub(super) struct Keeper {
 /// What is known at the moment.
 pub(super) struct Seen<'a> {
     pub(super) own: Seat,
-    /// What the agreement says of this node's copy, and since when.
+    /// What the agreement says of this node's copies, and since when.
     pub(super) record: Option<&'a LogCopy>,
     pub(super) revision: Revision,
     /// The other nodes that are there, by slot.
@@ -40,32 +41,47 @@ pub(super) struct Seen<'a> {
     pub(super) now: Micros,
 }
 
+impl Seen<'_> {
+    /// The keepers that the agreement names.
+    fn named(&self) -> &[Seat] {
+        self.record.map_or(&[], |record| &record.keepers)
+    }
+
+    fn is_there(&self, keeper: &Keeper) -> bool {
+        self.keepers.contains(keeper)
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Every shard begins a copy of this name at the keeper.
-    Begin(Keeper, u64),
-    /// None has one any more.
-    End,
-    /// The agreement is to name this keeper.
-    Name(Option<Seat>),
+    /// Every shard begins a copy of this name at the keeper, as the one at this place among all.
+    Begin { at: usize, keeper: Keeper, copy: u64 },
+    /// None has that one any more.
+    End(u64),
+    /// The agreement is to name these keepers.
+    Name(Vec<Seat>),
 }
 
 #[derive(Debug)]
 pub(super) struct Copying {
     shards: usize,
-    /// Whether there is to be a copy.
-    pub(super) is_on: bool,
-    stage: Stage,
-    /// Nobody waits for the copy, though the agreement may name it.
-    pub(super) is_released: bool,
-    copies: u64,
+    /// Those that there are to be.
+    copies: Vec<Copy>,
+    /// How many had a name.
+    names: u64,
     /// When the agreement may be asked next, while it is to say something else; 0 if not.
     ask_at: Micros,
-    /// When the next copy may begin, after one that could not go on; 0 if at once.
-    begin_at: Micros,
     /// How many could not go on.
     pub(super) failures: u64,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Copy {
+    stage: Stage,
+    /// When the next may begin in its place, after one that could not go on; 0 if at once.
+    begin_at: Micros,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,169 +90,258 @@ enum Stage {
     /// So many shards have a whole copy there.
     Filling {
         keeper: Keeper,
-        copy: u64,
+        name: u64,
         whole: usize,
     },
     /// All have, and the agreement is asked to name it, or does.
     Named {
         keeper: Keeper,
-        copy: u64,
+        name: u64,
     },
-    /// The agreement is to name nobody, by a newer record than this one.
-    Ending(Revision),
+    /// The agreement is not to name it, by a newer record than this one. If it was released, nobody
+    /// waits for it though the agreement may name it.
+    Ending {
+        seat: Seat,
+        name: u64,
+        since: Revision,
+        is_released: bool,
+    },
+}
+
+impl Stage {
+    fn ending(&self, since: Revision, is_released: bool) -> Self {
+        match self {
+            Self::None | Self::Filling { .. } => Self::None,
+            Self::Named { keeper, name } => {
+                Self::Ending { seat: keeper.seat, name: *name, since, is_released }
+            }
+            &Self::Ending { seat, name, since, is_released: was } => {
+                Self::Ending { seat, name, since, is_released: is_released || was }
+            }
+        }
+    }
+
+    fn name(&self) -> Option<u64> {
+        match *self {
+            Self::None => None,
+            Self::Filling { name, .. } | Self::Named { name, .. } | Self::Ending { name, .. } => {
+                Some(name)
+            }
+        }
+    }
+
+    fn seat(&self) -> Option<Seat> {
+        match self {
+            Self::None => None,
+            Self::Filling { keeper, .. } | Self::Named { keeper, .. } => Some(keeper.seat),
+            Self::Ending { seat, .. } => Some(*seat),
+        }
+    }
+
+    fn is_named(&self) -> bool {
+        matches!(self, Self::Named { .. })
+    }
+
+    fn is_ending(&self) -> bool {
+        matches!(self, Self::Ending { .. })
+    }
 }
 
 impl Copying {
-    pub(super) fn new(shards: usize, is_on: bool) -> Self {
-        let (ask_at, begin_at) = (Micros(0), Micros(0));
-        let (stage, is_released) = (Stage::None, false);
-        Self { shards, is_on, stage, is_released, copies: 0, ask_at, begin_at, failures: 0 }
+    /// Of a node of so many shards, with so many copies.
+    pub(super) fn new(shards: usize, copies: usize) -> Self {
+        let copy = || Copy { stage: Stage::None, begin_at: Micros(0) };
+        let copies = std::iter::repeat_with(copy).take(copies).collect();
+        Self { shards, copies, names: 0, ask_at: Micros(0), failures: 0 }
+    }
+
+    /// Whether there are to be copies.
+    pub(super) fn is_on(&self) -> bool {
+        !self.copies.is_empty()
     }
 
     /// Whether what this node acknowledges is its own to answer for: what the agreement has of it
     /// is of this membership.
     pub(super) fn is_ready(&self, own: Seat, record: Option<&LogCopy>) -> bool {
         let is_own = |record: &LogCopy| record.owner == own.1 && record.state == CopyState::Kept;
-        record.map_or(!self.is_on, is_own)
+        record.map_or(!self.is_on(), is_own)
+    }
+
+    /// Whether the agreement may name a copy that nobody waits for.
+    pub(super) fn is_released(&self) -> bool {
+        let mut stages = self.copies.iter().map(|copy| &copy.stage);
+        stages.any(|stage| matches!(stage, Stage::Ending { is_released: true, .. }))
+    }
+
+    fn of_name(&mut self, wanted: u64) -> Option<&mut Copy> {
+        self.copies.iter_mut().find(|copy| copy.stage.name() == Some(wanted))
     }
 
     /// A shard's copy is whole.
-    pub(super) fn note_whole(&mut self, named: u64) {
-        if let Stage::Filling { copy, whole, .. } = &mut self.stage
-            && *copy == named
-        {
+    pub(super) fn note_whole(&mut self, name: u64) {
+        if let Some(Copy { stage: Stage::Filling { whole, .. }, .. }) = self.of_name(name) {
             *whole += 1;
         }
     }
 
     /// The keeper's disk takes no more of it.
-    pub(super) fn note_failed(&mut self, named: u64, seen: &Seen<'_>) -> Option<Order> {
-        let is_of = |copy: u64| copy == named;
-        match self.stage {
-            Stage::Filling { copy, .. } if is_of(copy) => {
-                self.stage = Stage::None;
-                self.begin_at = seen.now + REST;
-                self.failures += 1;
-                Some(Order::End)
+    pub(super) fn note_failed(&mut self, name: u64, seen: &Seen<'_>) -> Option<Order> {
+        let copy = self.of_name(name).filter(|copy| !copy.stage.is_ending())?;
+        copy.stage = copy.stage.ending(seen.revision, false);
+        copy.begin_at = seen.now + REST;
+        let is_over = copy.stage == Stage::None;
+        self.failures += 1;
+        self.ask_at = seen.now;
+        is_over.then_some(Order::End(name))
+    }
+
+    /// Of these keepers nothing comes, though they have what to say. Those that there are others
+    /// beside are named no more.
+    pub(super) fn note_late(&mut self, late: &[u64], seen: &Seen<'_>) {
+        let is_late = |copy: &Copy| copy.stage.name().is_some_and(|name| late.contains(&name));
+        if !self.copies.iter().any(|copy| copy.stage.is_named() && !is_late(copy)) {
+            return;
+        }
+        for &name in late {
+            // Nothing waits for one that is not whole.
+            if self.of_name(name).is_some_and(|copy| copy.stage.is_named()) {
+                let ended = self.note_failed(name, seen);
+                debug_assert_eq!(ended, None, "the agreement is asked first");
             }
-            Stage::Named { copy, .. } if is_of(copy) => {
-                self.stage = Stage::Ending(seen.revision);
-                (self.ask_at, self.begin_at) = (seen.now, seen.now + REST);
-                self.failures += 1;
-                None
-            }
-            _ => None,
         }
     }
 
     /// This node is another member: what it had agreed on is void.
     pub(super) fn begin_anew(&mut self) {
-        (self.stage, self.is_released) = (Stage::None, false);
+        self.copies.iter_mut().for_each(|copy| copy.stage = Stage::None);
         self.ask_at = Micros(0);
     }
 
-    /// Nobody waits for the copy any more, without anybody's having agreed: this node may not act.
-    /// If it may again by the same lease, the agreement has to name the copy no more before.
+    /// Nobody waits for the copies any more, without anybody's having agreed: this node may not
+    /// act. If it may again by the same lease, the agreement has to name them no more before.
     pub(super) fn release(&mut self, revision: Revision, now: Micros) {
-        let since = match self.stage {
-            Stage::None | Stage::Filling { .. } => return self.stage = Stage::None,
-            Stage::Named { .. } => revision,
-            Stage::Ending(since) => since,
-        };
-        (self.stage, self.is_released, self.ask_at) = (Stage::Ending(since), true, now);
+        for copy in &mut self.copies {
+            copy.stage = copy.stage.ending(revision, true);
+        }
+        self.ask_at = now;
     }
 
-    /// How it stands, and where the copy is or goes; it is whole only while the agreement says so.
-    pub(super) fn state(&self, named: Option<Seat>) -> (OwnCopyState, Option<&Keeper>) {
-        match &self.stage {
+    /// How each stands, its name, and where it is or goes; it is whole only while the agreement
+    /// says so.
+    pub(super) fn states<'a>(
+        &'a self,
+        named: &[Seat],
+    ) -> impl Iterator<Item = (OwnCopyState, Option<(u64, &'a Keeper)>)> {
+        self.copies.iter().map(|copy| match &copy.stage {
             Stage::None => (OwnCopyState::None, None),
-            Stage::Named { keeper, .. } if named == Some(keeper.seat) => {
-                (OwnCopyState::Whole, Some(keeper))
+            Stage::Named { keeper, name } if named.contains(&keeper.seat) => {
+                (OwnCopyState::Whole, Some((*name, keeper)))
             }
-            Stage::Filling { keeper, .. } | Stage::Named { keeper, .. } => {
-                (OwnCopyState::Filling, Some(keeper))
+            Stage::Filling { keeper, name, .. } | Stage::Named { keeper, name } => {
+                (OwnCopyState::Filling, Some((*name, keeper)))
             }
-            Stage::Ending(_) => (OwnCopyState::Ending, None),
-        }
+            Stage::Ending { .. } => (OwnCopyState::Ending, None),
+        })
     }
 
     /// When [`Copying::next`] is due without news.
     pub(super) fn due(&self) -> Option<Micros> {
-        [self.ask_at, self.begin_at].into_iter().filter(|&at| at > Micros(0)).min()
+        let waiting = self.copies.iter().filter(|copy| copy.stage == Stage::None);
+        let begins = waiting.map(|copy| copy.begin_at);
+        begins.chain([self.ask_at]).filter(|&at| at > Micros(0)).min()
     }
 
     /// The next order; to be asked until there is none.
     pub(super) fn next(&mut self, seen: &Seen<'_>) -> Option<Order> {
-        let is_there = |keeper: &Keeper| seen.keepers.contains(keeper);
-        let named = seen.record.and_then(|record| record.keeper);
         // One of before, when there was to be a copy, must not be opened.
-        let is_stale = !self.is_on && named.is_some();
+        let is_stale = !self.is_on() && !seen.named().is_empty();
         if is_stale || !self.is_ready(seen.own, seen.record) {
-            return self.ask(None, seen);
+            return self.ask(Vec::new(), seen);
         }
-        match &self.stage {
-            Stage::None if named.is_some() => {
-                self.stage = Stage::Ending(seen.revision);
-                self.next(seen)
-            }
-            Stage::None if !self.is_on || self.begin_at > seen.now => self.rest(),
+        let mut steps = (0..self.copies.len()).filter_map(|at| self.step(at, seen));
+        let first = steps.next();
+        first.or_else(|| self.name(seen))
+    }
+
+    /// What is next of one copy.
+    fn step(&mut self, at: usize, seen: &Seen<'_>) -> Option<Order> {
+        let Copy { stage, begin_at } = &self.copies[at];
+        match stage {
+            Stage::None if *begin_at > seen.now || self.is_stray_named(seen) => None,
             Stage::None => {
-                (self.ask_at, self.begin_at) = (Micros(0), Micros(0));
-                let keeper = choose(seen)?.clone();
-                self.copies += 1;
+                self.copies[at].begin_at = Micros(0);
+                let keeper = self.choose(seen)?.clone();
+                self.names += 1;
                 // No two memberships of a node give a copy the same name.
-                let copy = seen.own.1.0.wrapping_add(self.copies);
-                self.stage = Stage::Filling { keeper: keeper.clone(), copy, whole: 0 };
-                Some(Order::Begin(keeper, copy))
+                let name = seen.own.1.0.wrapping_add(self.names);
+                self.copies[at].stage = Stage::Filling { keeper: keeper.clone(), name, whole: 0 };
+                Some(Order::Begin { at, keeper, copy: name })
             }
-            Stage::Filling { keeper, .. } if !is_there(keeper) => {
-                self.stage = Stage::None;
-                Some(Order::End)
+            Stage::Filling { keeper, name, .. } if !seen.is_there(keeper) => {
+                let name = *name;
+                self.copies[at].stage = Stage::None;
+                Some(Order::End(name))
             }
-            Stage::Filling { keeper, copy, whole } if *whole == self.shards => {
-                let keeper = keeper.clone();
-                self.stage = Stage::Named { keeper, copy: *copy };
+            Stage::Filling { keeper, name, whole } if *whole == self.shards => {
+                self.copies[at].stage = Stage::Named { keeper: keeper.clone(), name: *name };
                 self.ask_at = seen.now;
-                self.next(seen)
+                None
             }
-            Stage::Named { keeper, .. } if !is_there(keeper) => {
-                self.stage = Stage::Ending(seen.revision);
+            Stage::Named { keeper, .. } if !seen.is_there(keeper) => {
+                self.copies[at].stage = stage.ending(seen.revision, false);
                 self.ask_at = seen.now;
-                self.next(seen)
+                None
             }
-            Stage::Named { keeper, .. } if named != Some(keeper.seat) => {
-                let seat = keeper.seat;
-                self.ask(Some(seat), seen)
+            Stage::Ending { seat, name, since, .. }
+                if seen.revision > *since && !seen.named().contains(seat) =>
+            {
+                let name = *name;
+                self.copies[at].stage = Stage::None;
+                Some(Order::End(name))
             }
-            Stage::Ending(since) if seen.revision > *since && named.is_none() => {
-                (self.stage, self.is_released) = (Stage::None, false);
-                Some(Order::End)
-            }
-            Stage::Ending(_) => self.ask(None, seen),
-            Stage::Filling { .. } | Stage::Named { .. } => self.rest(),
+            Stage::Filling { .. } | Stage::Named { .. } | Stage::Ending { .. } => None,
         }
     }
 
-    /// The agreement says what it should.
-    fn rest(&mut self) -> Option<Order> {
-        self.ask_at = Micros(0);
-        None
+    /// Whether the agreement names somebody of whom nothing is known here.
+    fn is_stray_named(&self, seen: &Seen<'_>) -> bool {
+        let is_known = |seat: &Seat| {
+            let mut stages = self.copies.iter().map(|copy| &copy.stage);
+            stages
+                .any(|stage| stage.seat() == Some(*seat) && (stage.is_named() || stage.is_ending()))
+        };
+        !seen.named().iter().all(is_known)
+    }
+
+    /// The next node behind this one that is there, and has no copy.
+    fn choose<'a>(&self, seen: &Seen<'a>) -> Option<&'a Keeper> {
+        let has_copy =
+            |keeper: &Keeper| self.copies.iter().any(|copy| copy.stage.seat() == Some(keeper.seat));
+        let free = || seen.keepers.iter().filter(|keeper| !has_copy(keeper));
+        let behind = free().find(|keeper| keeper.seat.0 > seen.own.0);
+        behind.or_else(|| free().next())
+    }
+
+    /// Asks the agreement, unless it says what it should.
+    fn name(&mut self, seen: &Seen<'_>) -> Option<Order> {
+        let stages = || self.copies.iter().map(|copy| &copy.stage);
+        let wanted: Vec<Seat> =
+            stages().filter(|stage| stage.is_named()).filter_map(Stage::seat).collect();
+        if seen.named() == wanted && !stages().any(Stage::is_ending) {
+            self.ask_at = Micros(0);
+            return None;
+        }
+        self.ask(wanted, seen)
     }
 
     /// The agreement does not say so yet.
-    fn ask(&mut self, keeper: Option<Seat>, seen: &Seen<'_>) -> Option<Order> {
+    fn ask(&mut self, keepers: Vec<Seat>, seen: &Seen<'_>) -> Option<Order> {
         if self.ask_at > seen.now {
             return None;
         }
         self.ask_at = seen.now + AGAIN;
-        Some(Order::Name(keeper))
+        Some(Order::Name(keepers))
     }
-}
-
-/// The next node behind this one that is there.
-fn choose<'a>(seen: &Seen<'a>) -> Option<&'a Keeper> {
-    let behind = seen.keepers.iter().find(|keeper| keeper.seat.0 > seen.own.0);
-    behind.or(seen.keepers.first())
 }
 
 #[cfg(test)]
@@ -251,6 +356,14 @@ mod tests {
         Keeper { name, seat, shards: first..first + 2, link: (1, 0) }
     }
 
+    fn seats(slots: &[u8]) -> Vec<Seat> {
+        slots.iter().map(|&slot| keeper(slot).seat).collect()
+    }
+
+    fn name(slots: &[u8]) -> Option<Order> {
+        Some(Order::Name(seats(slots)))
+    }
+
     /// What the agreement has, and who is there.
     struct World {
         record: Option<LogCopy>,
@@ -263,7 +376,7 @@ mod tests {
     impl World {
         fn new(keepers: &[u8]) -> Self {
             let keepers = keepers.iter().map(|&slot| keeper(slot)).collect();
-            let (copying, now) = (Copying::new(2, true), Micros(1));
+            let (copying, now) = (Copying::new(2, 1), Micros(1));
             Self { record: None, revision: 0, keepers, now, copying }
         }
 
@@ -273,9 +386,14 @@ mod tests {
             copying.next(&Seen { own: OWN, record: record.as_ref(), revision, keepers, now: *now })
         }
 
-        fn write(&mut self, keeper: Option<Seat>) {
+        fn with(copies: usize, keepers: &[u8]) -> Self {
+            Self { copying: Copying::new(2, copies), ..Self::new(keepers) }
+        }
+
+        fn write(&mut self, keepers: &[u8]) {
             let (slot, owner) = OWN;
-            self.record = Some(LogCopy { slot, owner, keeper, state: CopyState::Kept });
+            let keepers = seats(keepers);
+            self.record = Some(LogCopy { slot, owner, keepers, state: CopyState::Kept });
             self.revision += 1;
         }
 
@@ -285,40 +403,48 @@ mod tests {
 
         /// Up to where all of a copy is there, and named.
         fn fill(&mut self, slot: u8) {
-            let Some(Order::Begin(to, copy)) = self.next() else { panic!("no copy begins") };
+            let Some(Order::Begin { keeper: to, copy, .. }) = self.next() else {
+                panic!("no copy begins")
+            };
             assert_eq!((to, self.next()), (keeper(slot), None));
             (0..2).for_each(|_| self.copying.note_whole(copy));
-            let seat = Some(keeper(slot).seat);
-            assert_eq!(self.next(), Some(Order::Name(seat)));
-            assert_eq!(self.state(), OwnCopyState::Filling, "nobody has agreed");
-            self.write(seat);
-            assert_eq!((self.next(), self.state()), (None, OwnCopyState::Whole));
+            assert_eq!(self.next(), name(&[slot]));
+            assert_eq!(self.states(), [OwnCopyState::Filling], "nobody has agreed");
+            self.write(&[slot]);
+            assert_eq!((self.next(), self.states()), (None, vec![OwnCopyState::Whole]));
         }
 
-        fn state(&self) -> OwnCopyState {
-            let named = self.record.as_ref().and_then(|record| record.keeper);
-            self.copying.state(named).0
+        fn states(&self) -> Vec<OwnCopyState> {
+            let named = self.record.as_ref().map_or(&[][..], |record| &record.keepers);
+            self.copying.states(named).map(|(state, _)| state).collect()
+        }
+
+        fn end(&mut self) {
+            let ended = self.next();
+            assert!(matches!(ended, Some(Order::End(_))), "{ended:?}");
         }
     }
 
     #[test]
     fn the_node_behind_is_named_once_every_shard_has_a_whole_copy_there() {
         let mut world = World::new(&[0, 2]);
-        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
+        assert_eq!((world.next(), world.next()), (name(&[]), None));
         world.wait();
-        assert_eq!(world.next(), Some(Order::Name(None)), "it is asked again");
-        world.write(None);
-        let Some(Order::Begin(to, copy)) = world.next() else { panic!("no copy begins") };
+        assert_eq!(world.next(), name(&[]), "it is asked again");
+        world.write(&[]);
+        let Some(Order::Begin { keeper: to, copy, .. }) = world.next() else {
+            panic!("no copy begins")
+        };
         assert_eq!(to, keeper(2));
         world.copying.note_whole(copy - 1);
         world.copying.note_whole(copy);
         assert_eq!(world.next(), None);
         world.copying.note_whole(copy);
-        let name = Some(Order::Name(Some(keeper(2).seat)));
-        assert_eq!((world.next(), world.next()), (name.clone(), None));
+        let named = name(&[2]);
+        assert_eq!((world.next(), world.next()), (named.clone(), None));
         world.wait();
-        assert_eq!(world.next(), name);
-        world.write(Some(keeper(2).seat));
+        assert_eq!(world.next(), named);
+        world.write(&[2]);
         world.wait();
         assert_eq!(world.next(), None);
     }
@@ -326,103 +452,106 @@ mod tests {
     #[test]
     fn nobody_waits_any_more_only_once_the_keeper_is_named_no_more() {
         let mut world = World::new(&[0, 2]);
-        world.write(None);
+        world.write(&[]);
         world.fill(2);
         world.keepers = vec![keeper(0)];
-        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
-        assert_eq!(world.state(), OwnCopyState::Ending);
-        world.write(None);
-        assert_eq!((world.next(), world.state()), (Some(Order::End), OwnCopyState::None));
+        assert_eq!((world.next(), world.next()), (name(&[]), None));
+        assert_eq!(world.states(), [OwnCopyState::Ending]);
+        world.write(&[]);
+        world.end();
+        assert_eq!(world.states(), [OwnCopyState::None]);
         world.fill(0);
     }
 
     #[test]
     fn a_name_that_may_still_be_written_is_written_over() {
         let mut world = World::new(&[2]);
-        world.write(None);
-        let Some(Order::Begin(_, copy)) = world.next() else { panic!("no copy begins") };
+        world.write(&[]);
+        let Some(Order::Begin { copy, .. }) = world.next() else { panic!("no copy begins") };
         (0..2).for_each(|_| world.copying.note_whole(copy));
-        assert_eq!(world.next(), Some(Order::Name(Some(keeper(2).seat))));
+        assert_eq!(world.next(), name(&[2]));
         // It is on its way when the keeper is lost.
         world.keepers.clear();
-        assert_eq!(world.next(), Some(Order::Name(None)));
-        world.write(Some(keeper(2).seat));
+        assert_eq!(world.next(), name(&[]));
+        world.write(&[2]);
         world.wait();
-        assert_eq!(world.next(), Some(Order::Name(None)));
-        world.write(None);
-        assert_eq!((world.next(), world.next()), (Some(Order::End), None));
+        assert_eq!(world.next(), name(&[]));
+        world.write(&[]);
+        world.end();
+        assert_eq!(world.next(), None);
     }
 
     #[test]
     fn a_copy_that_was_released_counts_until_it_is_named_no_more() {
         let mut world = World::new(&[2]);
-        world.write(None);
+        world.write(&[]);
         world.fill(2);
         world.copying.release(Revision(world.revision), world.now);
         world.keepers.clear();
-        assert!(world.copying.is_released);
-        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
-        assert!(world.copying.is_released);
-        world.write(None);
-        assert_eq!((world.next(), world.copying.is_released), (Some(Order::End), false));
+        assert!(world.copying.is_released());
+        assert_eq!((world.next(), world.next()), (name(&[]), None));
+        assert!(world.copying.is_released());
+        world.write(&[]);
+        world.end();
+        assert!(!world.copying.is_released());
         // Of one that nobody had agreed on, nothing is left.
         world.keepers = vec![keeper(2)];
-        assert!(matches!(world.next(), Some(Order::Begin(..))));
+        assert!(matches!(world.next(), Some(Order::Begin { .. })));
         world.copying.release(Revision(world.revision), world.now);
-        assert!(!world.copying.is_released);
+        assert!(!world.copying.is_released());
         world.fill(2);
     }
 
     #[test]
     fn a_copy_that_is_not_whole_is_given_up_at_once() {
         let mut world = World::new(&[2]);
-        world.write(None);
-        assert!(matches!(world.next(), Some(Order::Begin(..))));
+        world.write(&[]);
+        assert!(matches!(world.next(), Some(Order::Begin { .. })));
         world.keepers.clear();
-        assert_eq!((world.next(), world.next()), (Some(Order::End), None));
+        world.end();
+        assert_eq!(world.next(), None);
     }
 
     #[test]
     fn a_copy_is_begun_anew_where_something_of_it_was_dropped_on_the_way() {
         let mut world = World::new(&[2]);
-        world.write(None);
+        world.write(&[]);
         world.fill(2);
         world.keepers[0].link.1 += 1;
-        assert_eq!((world.next(), world.next()), (Some(Order::Name(None)), None));
-        world.write(None);
-        assert_eq!(world.next(), Some(Order::End));
-        let Some(Order::Begin(to, _)) = world.next() else { panic!("no copy begins") };
+        assert_eq!((world.next(), world.next()), (name(&[]), None));
+        world.write(&[]);
+        world.end();
+        let Some(Order::Begin { keeper: to, .. }) = world.next() else { panic!("no copy begins") };
         assert_eq!(to, world.keepers[0]);
         world.keepers[0].link.0 += 1;
-        assert_eq!(world.next(), Some(Order::End), "nor where it was not whole");
+        world.end();
     }
 
     #[test]
     fn a_disk_that_is_full_is_left_alone_for_a_while() {
         let mut world = World::new(&[2]);
-        world.write(None);
-        let Some(Order::Begin(_, copy)) = world.next() else { panic!("no copy begins") };
+        world.write(&[]);
+        let Some(Order::Begin { copy, .. }) = world.next() else { panic!("no copy begins") };
         let World { copying, keepers, now, .. } = &mut world;
         let seen = Seen { own: OWN, record: None, revision: Revision(1), keepers, now: *now };
         assert_eq!(copying.note_failed(copy + 1, &seen), None, "of another copy");
-        assert_eq!(copying.note_failed(copy, &seen), Some(Order::End));
+        assert_eq!(copying.note_failed(copy, &seen), Some(Order::End(copy)));
         assert_eq!(copying.failures, 1);
         assert_eq!(world.next(), None);
         world.now = world.now + REST;
-        assert!(matches!(world.next(), Some(Order::Begin(..))));
+        assert!(matches!(world.next(), Some(Order::Begin { .. })));
     }
 
     #[test]
     fn a_node_without_copies_lets_nobody_open_one_of_before() {
-        let mut world = World::new(&[2]);
-        world.copying.is_on = false;
+        let mut world = World::with(0, &[2]);
         assert!(world.copying.is_ready(OWN, None) && world.next().is_none());
-        for (owner, keeper) in [(Incarnation(9), Some(keeper(2).seat)), (Incarnation(9), None)] {
-            world.write(keeper);
+        for (owner, keepers) in [(Incarnation(9), &[2][..]), (Incarnation(9), &[])] {
+            world.write(keepers);
             world.record.as_mut().unwrap().owner = owner;
             assert!(!world.copying.is_ready(OWN, world.record.as_ref()));
-            assert_eq!(world.next(), Some(Order::Name(None)));
-            world.write(None);
+            assert_eq!(world.next(), name(&[]));
+            world.write(&[]);
             assert_eq!(world.next(), None);
         }
         assert!(world.copying.is_ready(OWN, world.record.as_ref()));
@@ -431,13 +560,73 @@ mod tests {
     #[test]
     fn what_was_opened_is_void_until_this_membership_says_otherwise() {
         let mut world = World::new(&[2]);
-        world.write(Some(keeper(2).seat));
+        world.write(&[2]);
         let record = world.record.as_mut().unwrap();
         (record.owner, record.state) = (Incarnation(9), CopyState::Void);
         assert!(!world.copying.is_ready(OWN, world.record.as_ref()));
-        assert_eq!(world.next(), Some(Order::Name(None)));
-        world.write(None);
+        assert_eq!(world.next(), name(&[]));
+        world.write(&[]);
         assert!(world.copying.is_ready(OWN, world.record.as_ref()));
         world.fill(2);
+    }
+
+    /// Both copies are begun, filled, and named.
+    fn two_copies() -> (World, [u64; 2]) {
+        let mut world = World::with(2, &[0, 2, 3]);
+        world.write(&[]);
+        let begun = [2, 3].map(|slot| {
+            let Some(Order::Begin { keeper: to, copy, .. }) = world.next() else {
+                panic!("no copy begins")
+            };
+            assert_eq!(to, keeper(slot));
+            copy
+        });
+        for (copy, named) in [(begun[1], &[3][..]), (begun[0], &[2, 3])] {
+            assert_eq!(world.next(), None);
+            (0..2).for_each(|_| world.copying.note_whole(copy));
+            assert_eq!(world.next(), name(named));
+            world.write(named);
+        }
+        assert_eq!((world.next(), world.states()), (None, vec![OwnCopyState::Whole; 2]));
+        (world, begun)
+    }
+
+    #[test]
+    fn of_two_copies_each_is_named_when_it_is_whole_and_the_other_goes_on_without_it() {
+        let (mut world, [first, _]) = two_copies();
+        world.keepers.remove(1);
+        assert_eq!((world.next(), world.next()), (name(&[3]), None));
+        assert_eq!(world.states(), [OwnCopyState::Ending, OwnCopyState::Whole]);
+        world.write(&[3]);
+        assert_eq!(world.next(), Some(Order::End(first)));
+        let Some(Order::Begin { keeper: to, .. }) = world.next() else { panic!("no copy begins") };
+        assert_eq!((to, world.next()), (keeper(0), None));
+        world.keepers.clear();
+        world.end();
+        assert_eq!(world.next(), name(&[]));
+        world.write(&[]);
+        world.end();
+        assert_eq!((world.next(), world.states()), (None, vec![OwnCopyState::None; 2]));
+    }
+
+    #[test]
+    fn a_keeper_that_is_late_is_named_no_more_while_another_is_not() {
+        let (mut world, begun) = two_copies();
+        let late = |world: &mut World, late: &[u64]| {
+            let World { copying, keepers, now, record, revision } = world;
+            let (record, revision) = (record.as_ref(), Revision(*revision));
+            copying.note_late(late, &Seen { own: OWN, record, revision, keepers, now: *now });
+        };
+        late(&mut world, &begun);
+        assert_eq!((world.next(), world.copying.failures), (None, 0), "both are");
+        late(&mut world, &begun[..1]);
+        assert_eq!((world.next(), world.copying.failures), (name(&[3]), 1));
+        world.write(&[3]);
+        assert_eq!(world.next(), Some(Order::End(begun[0])));
+        assert_eq!(world.next(), None, "it is left alone for a while");
+        late(&mut world, &begun[1..]);
+        assert_eq!(world.next(), None, "there is no other");
+        world.now = world.now + REST;
+        assert!(matches!(world.next(), Some(Order::Begin { .. })));
     }
 }

@@ -32,7 +32,7 @@ impl Post {
         tell_all(mailbox, &setup.shards, || NodeNews::CutOff);
         // Nothing can be copied anywhere, and who is served here does not wait for it.
         if copies.release(membership.members().log_copy_at(setup.own), Micros(now_us())) {
-            tell_all(mailbox, &setup.shards, || NodeNews::CopyTo(None));
+            tell_all(mailbox, &setup.shards, || NodeNews::CopyEnds(None));
         }
     }
 

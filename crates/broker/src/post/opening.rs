@@ -1,7 +1,8 @@
-//! Copies of lost nodes' logs that this node is to open: one stand-in at a time.
+//! Copies of lost nodes' logs that this node is to open: a stand-in for each.
 
 use super::stand_in::{LostNode, StandIn, StandIns};
 use crate::cluster::Membership;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use weir_cluster::{CopyState, Incarnation, Slot};
 use weir_core::Micros;
@@ -11,33 +12,45 @@ use weir_core::Micros;
 const AGAIN: Micros = Micros(100_000);
 const REST: Micros = Micros(5_000_000);
 
-/// How often a copy is tried that cannot be served. Then its owner may be a member again, with
-/// what its own disk has.
+/// How often a copy is tried that cannot be served. Then another node may open its own, or its
+/// owner may be a member again, with what its own disk has.
 const TRIES_MAX: u32 = 3;
 
 /// What the shards are told.
+#[derive(Clone)]
 pub(super) enum Adopted {
     /// The sessions that these shards have are to be this node's.
     Begun(Range<u16>),
     /// They are, or nothing more comes of it.
-    Ended,
+    Ended(Range<u16>),
 }
 
 /// Whose log it is: of which membership of the node at a slot.
 type Log = (Slot, Incarnation);
 
+/// What has become of a copy that was opened.
+struct Opened {
+    shards: Range<u16>,
+    stage: Stage,
+    /// How often it could not be served.
+    failures: u32,
+}
+
+enum Stage {
+    Running(StandIn),
+    /// It could not go on, and is not started again before this.
+    Resting(Micros),
+    /// It could not go on too often.
+    GivenUp,
+    /// All its sessions are here: the copy is to be closed.
+    Served,
+}
+
 pub(super) struct Opening {
     stand_ins: Box<dyn StandIns>,
-    running: Option<(Log, StandIn)>,
-    /// All their sessions are here: the copies are to be closed.
-    served: Vec<Log>,
+    all: BTreeMap<Log, Opened>,
     /// When it is to be looked at without news; 0 if it need not.
     due: Micros,
-    /// What was opened last, and how often that could not be served.
-    last: Option<Log>,
-    tries: u32,
-    /// What is not opened any more.
-    given_up: Option<Log>,
     /// How many were, and how often the sessions could not be served.
     pub(super) opened: u64,
     pub(super) failures: u64,
@@ -45,62 +58,80 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(stand_ins: Box<dyn StandIns>) -> Self {
-        let (running, served, due) = (None, Vec::new(), Micros(0));
-        let (last, given_up) = (None, None);
-        Self { stand_ins, running, served, due, last, tries: 0, given_up, opened: 0, failures: 0 }
+        Self { stand_ins, all: BTreeMap::new(), due: Micros(0), opened: 0, failures: 0 }
     }
 
     /// When it is to be looked at without news.
     pub(super) fn due(&self) -> Option<Micros> {
-        (self.due > Micros(0)).then_some(self.due)
+        let rests = self.all.values().filter_map(|opened| match opened.stage {
+            Stage::Resting(until) => Some(until),
+            Stage::Running(_) | Stage::GivenUp | Stage::Served => None,
+        });
+        rests.chain([self.due]).filter(|&at| at > Micros(0)).min()
     }
 
     /// Does what is due: asks the agreement for copies that are to be opened, opens them, and says
-    /// when they are served.
+    /// when they are served. To be asked until there is nothing more.
     pub(super) fn step(&mut self, membership: &mut Membership, now: Micros) -> Option<Adopted> {
-        if let Some((log, stand_in)) = self.running.take_if(|(_, it)| it.has_ended()) {
-            self.end(log, stand_in, now);
-            return Some(Adopted::Ended);
+        if let Some(shards) = self.end(now) {
+            return Some(Adopted::Ended(shards));
         }
-        if self.running.is_some() || self.due > now || !membership.may_act() {
+        let own = membership.seat().map(|seat| (seat.place.slot, seat.incarnation));
+        let Some(own) = own.filter(|_| membership.may_act()) else {
+            self.rest(now);
             return None;
+        };
+        let all = lost_of(own, membership);
+        let is_there = |log: &Log| all.iter().any(|(lost, _)| log_of(lost) == *log);
+        self.all.retain(|log, it| matches!(it.stage, Stage::Running(_)) || is_there(log));
+        let may_ask = self.due <= now;
+        if may_ask {
+            self.due = Micros(0);
         }
-        self.due = Micros(0);
-        let own = membership.seat().map(|seat| (seat.place.slot, seat.incarnation))?;
-        let (lost, state) = self.lost_of(own, membership)?;
-        let slot = Slot(lost.slot);
-        let log = (slot, Incarnation(lost.owner));
-        let is_served = self.served.contains(&log);
-        let is_given_up = self.given_up == Some(log);
-        // What is asked for counts once it is seen.
-        match state {
-            CopyState::Kept if is_given_up => return None,
-            CopyState::Kept => {
-                let _ = membership.open_log_of(slot);
-            }
-            CopyState::Opened if is_given_up => {
-                let _ = membership.give_back_log_of(slot);
-            }
-            CopyState::Opened if is_served => {
-                let _ = membership.close_log_of(slot);
-            }
-            CopyState::Opened => return self.start(own.0, lost, now),
-            CopyState::Void => {}
+        for (lost, state) in all {
+            let slot = Slot(lost.slot);
+            let stage = self.all.get(&log_of(&lost)).map(|opened| &opened.stage);
+            let asked = match (state, stage) {
+                (CopyState::Opened, None) => return self.start(own.0, lost, now),
+                (CopyState::Opened, Some(Stage::Resting(until))) if *until <= now => {
+                    return self.start(own.0, lost, now);
+                }
+                (CopyState::Kept, None) if may_ask => membership.open_log_of(slot),
+                (CopyState::Opened, Some(Stage::GivenUp)) if may_ask => {
+                    membership.give_back_log_of(slot)
+                }
+                (CopyState::Opened, Some(Stage::Served)) if may_ask => {
+                    membership.close_log_of(slot)
+                }
+                _ => continue,
+            };
+            // What is asked for counts once it is seen, and is asked again if it is not.
+            let _ = asked;
+            self.due = now + AGAIN;
         }
-        self.due = now + AGAIN;
         None
+    }
+
+    /// Nothing is due while this node may not act.
+    fn rest(&mut self, now: Micros) {
+        self.due = Micros(0);
+        for opened in self.all.values_mut() {
+            if let Stage::Resting(until) = &mut opened.stage {
+                *until = now + REST;
+            }
+        }
     }
 
     fn start(&mut self, own: Slot, lost: LostNode, now: Micros) -> Option<Adopted> {
         tracing::warn!(node = lost.name, "opening the copy of the log of a node that is lost");
-        let log = (Slot(lost.slot), Incarnation(lost.owner));
-        if self.last.replace(log) != Some(log) {
-            (self.opened, self.tries) = (self.opened + 1, 0);
-        }
-        let shards = lost.shards.clone();
+        let (log, shards) = (log_of(&lost), lost.shards.clone());
+        let opened = self.all.entry(log).or_insert_with(|| {
+            self.opened += 1;
+            Opened { shards: shards.clone(), stage: Stage::Resting(now), failures: 0 }
+        });
         match self.stand_ins.start(own.0, lost) {
             Ok(stand_in) => {
-                self.running = Some((log, stand_in));
+                opened.stage = Stage::Running(stand_in);
                 Some(Adopted::Begun(shards))
             }
             Err(error) => {
@@ -111,64 +142,72 @@ impl Opening {
         }
     }
 
-    /// A node that is no member, and whose log this node has a copy of.
-    fn lost_of(
-        &mut self,
-        own: (Slot, Incarnation),
-        membership: &Membership,
-    ) -> Option<(LostNode, CopyState)> {
-        let members = membership.members();
-        let is_open = |&(slot, owner): &Log| {
-            let copy = members.log_copy(slot);
-            copy.is_some_and(|copy| copy.owner == owner && copy.state == CopyState::Opened)
+    /// Takes one that has ended, and says which shards were its.
+    fn end(&mut self, now: Micros) -> Option<Range<u16>> {
+        let has_ended = |stage: &Stage| match stage {
+            Stage::Running(stand_in) => stand_in.has_ended(),
+            Stage::Resting(_) | Stage::GivenUp | Stage::Served => false,
         };
-        self.served.retain(is_open);
-        members.places().find_map(|place| {
-            let copy = members.log_copy(place.slot).filter(|copy| copy.keeper == Some(own))?;
-            let is_member = members.nodes().any(|node| node.place.slot == place.slot);
-            let end = place.first_shard.saturating_add(place.shards);
-            let (name, shards) = (place.name.clone(), place.first_shard..end);
-            let lost = LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards };
-            let is_due = !is_member && copy.state != CopyState::Void;
-            is_due.then_some((lost, copy.state))
-        })
-    }
-
-    fn end(&mut self, log: Log, stand_in: StandIn, now: Micros) {
+        let (&log, opened) = self.all.iter_mut().find(|(_, opened)| has_ended(&opened.stage))?;
+        let shards = opened.shards.clone();
+        let Stage::Running(stand_in) = std::mem::replace(&mut opened.stage, Stage::Served) else {
+            return None;
+        };
         let slot = log.0;
         match stand_in.end() {
             Ok(()) => {
                 tracing::info!(slot = slot.0, "the sessions of a lost node are this node's now");
-                self.served.push(log);
             }
             Err(why) => {
                 tell_fault(slot, &why);
                 self.note_failure(log, now);
             }
         }
+        Some(shards)
     }
 
     fn note_failure(&mut self, log: Log, now: Micros) {
-        self.due = now + REST;
         self.failures += 1;
-        self.tries += 1;
-        if self.tries == TRIES_MAX {
-            tracing::error!(
-                slot = log.0.0,
-                "its copy is given up: it may be back with its own disk"
-            );
-            self.given_up = Some(log);
+        let Some(opened) = self.all.get_mut(&log) else { return };
+        opened.failures += 1;
+        if opened.failures < TRIES_MAX {
+            opened.stage = Stage::Resting(now + REST);
+            return;
         }
+        opened.stage = Stage::GivenUp;
+        let slot = log.0.0;
+        tracing::error!(slot, "its copy is given up: it may be back with its own disk");
     }
 
     /// The broker ends.
     pub(super) fn stop(&mut self) {
-        if let Some(((slot, _), stand_in)) = self.running.take()
-            && let Err(why) = stand_in.end()
-        {
-            tell_fault(slot, &why);
+        for ((slot, _), Opened { stage, .. }) in std::mem::take(&mut self.all) {
+            if let Stage::Running(stand_in) = stage
+                && let Err(why) = stand_in.end()
+            {
+                tell_fault(slot, &why);
+            }
         }
     }
+}
+
+fn log_of(lost: &LostNode) -> Log {
+    (Slot(lost.slot), Incarnation(lost.owner))
+}
+
+/// Nodes that are no members, and whose logs' copies this node is to open, or has opened.
+fn lost_of(own: (Slot, Incarnation), membership: &Membership) -> Vec<(LostNode, CopyState)> {
+    let members = membership.members();
+    let lost = members.places().filter_map(|place| {
+        let is_own = members.opener(place.slot) == Some(own);
+        let copy = members.log_copy(place.slot).filter(|_| is_own)?;
+        let is_member = members.nodes().any(|node| node.place.slot == place.slot);
+        let end = place.first_shard.saturating_add(place.shards);
+        let (name, shards) = (place.name.clone(), place.first_shard..end);
+        let lost = LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards };
+        (!is_member).then_some((lost, copy.state))
+    });
+    lost.collect()
 }
 
 /// A stand-in could not go on. What it had is where it was: in its store, or in the copy.

@@ -36,7 +36,7 @@ impl PostToBe {
         let stand_ins = OfThisNode::new(config, copies, self.waker.clone());
         let others = stand_ins.map(|it| (Box::new(it) as Box<dyn StandIns>, kept));
         let shards = config.shard_count().into();
-        self.copies = Some(PostCopies::new(config.cluster.is_copied(), others, shards));
+        self.copies = Some(PostCopies::new(config.cluster.copies(), others, shards));
     }
 }
 
@@ -108,7 +108,7 @@ impl PostOffice {
         let shards = wakers.len();
         let copies = match &config.stand_in {
             Some(stand_in) => PostCopies::of_stand_in(stand_in.keeper, shards),
-            None => PostCopies::new(false, None, shards),
+            None => PostCopies::new(0, None, shards),
         };
         let post = Post::new(setup, own, membership, (gate, lease, board), names, copies);
         let (post, copies) = (Renewing::begin(post)?, None);

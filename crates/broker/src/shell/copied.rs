@@ -7,7 +7,7 @@ use weir_core::{LogMail, Mail, Shard, ShardId};
 use weir_reactor::Io;
 
 impl Shell {
-    /// Sends what the log has recorded in this turn to the node that has its copy.
+    /// Sends what the log has recorded in this turn to the nodes that have its copies.
     pub(super) fn send_copied(&mut self, io: &mut Io) {
         let (_, output) = self.parts(io);
         let Guard { journal: Some(journal), node, .. } = &mut *output.guard else { return };
@@ -66,16 +66,19 @@ impl Output<'_> {
         self.mailbox.send(self.guard.node.post(), Letter::Copy(copy, news));
     }
 
-    /// Begins or ends a copy of the log.
-    pub(super) fn copy_log(&mut self, to: Option<CopyBegun>, shard: &mut Shard) {
+    /// Begins a copy of the log.
+    pub(super) fn copy_log(&mut self, CopyBegun { to, copy, waiting }: CopyBegun) {
         let own = self.guard.own.0;
+        let Some(journal) = &mut self.guard.journal else { return };
+        let count = to.len().max(1) as u16;
+        let to = ShardId(to.start + own % count);
+        journal.copy_to(CopyTo { to, copy, waiting, own: own.into() });
+    }
+
+    /// Nobody waits for this copy any more, or for any.
+    pub(super) fn end_copy(&mut self, copy: Option<u64>, shard: &mut Shard) {
         let (now, Some(journal)) = (self.now(), &mut self.guard.journal) else { return };
-        let to = to.map(|CopyBegun { to, copy, waiting }| {
-            let count = to.len().max(1) as u16;
-            CopyTo { to: ShardId(to.start + own % count), copy, waiting, own: own.into() }
-        });
-        if let Some(safe) = journal.copy_to(to) {
-            shard.committed(safe, now, self);
-        }
+        let safe = journal.end_copy(copy);
+        shard.committed(safe, now, self);
     }
 }

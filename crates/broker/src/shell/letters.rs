@@ -140,8 +140,10 @@ impl Output<'_> {
             NodeNews::Returning => shard.leave_minority(now, self),
             NodeNews::Void => shard.void_sessions(now, self),
             NodeNews::Adopt(node) => shard.adopt_from(node),
+            NodeNews::AdoptNoMore(node) => shard.adopt_no_more(&node),
             NodeNews::Offer(node) => shard.offer_sessions(node, now, self),
-            NodeNews::CopyTo(to) => self.copy_log(to, shard),
+            NodeNews::CopyTo(begun) => self.copy_log(begun),
+            NodeNews::CopyEnds(copy) => self.end_copy(copy, shard),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Who keeps a copy of whose log: only the owner says who its keeper is, and only the keeper opens
-//! the copy, once the owner is no member. Both write one record, as it was seen: one of them wins.
+//! Who keeps copies of whose log: only the owner says who its keepers are, and only a keeper opens
+//! its copy, once the owner is no member. All write one record, as it was seen: one of them wins.
 
 use super::{Members, MembersSink, Purpose};
 use crate::agreement::{Ask, Cas, Revision};
@@ -28,17 +28,17 @@ pub enum NotOpened {
 }
 
 impl Members {
-    /// Who keeps a copy of the log of the node at a slot, as far as is known. No event tells that
+    /// Who keeps copies of the log of the node at a slot, as far as is known. No event tells that
     /// it has changed. What stands there of a node of another name that had the slot before is
     /// none.
     pub fn log_copy(&self, slot: Slot) -> Option<&LogCopy> {
         self.view.log_copy(slot)
     }
 
-    /// Says who keeps a copy of this node's log. It counts once [`Members::log_copy`] of the own
+    /// Says who keeps copies of this node's log. It counts once [`Members::log_copy`] of the own
     /// slot says so; if that does not come to be, it has to be asked for again.
     ///
-    /// Until a new membership has said something, the record is of the one before, and its keeper
+    /// Until a new membership has said something, the record is of the one before, and its keepers
     /// may open that copy when the new one has ended: whatever the new one does is not in it. So it
     /// says first that there is nobody, or somebody who has all of it.
     ///
@@ -46,12 +46,12 @@ impl Members {
     /// Not now.
     pub fn keep_log_at(
         &mut self,
-        keeper: Option<(Slot, Incarnation)>,
+        keepers: Vec<(Slot, Incarnation)>,
         now: Micros,
         sink: &mut impl MembersSink,
     ) -> Result<(), Busy> {
         let (slot, owner) = self.writer(now).ok_or(Busy)?;
-        let copy = LogCopy { slot, owner, keeper, state: CopyState::Kept };
+        let copy = LogCopy { slot, owner, keepers, state: CopyState::Kept };
         let name = self.settings.name.clone();
         let own = (self.view.keys.member(slot), self.view.member_at(slot));
         self.write_copy(&NamedCopy { name, copy }, vec![own], now, sink);
@@ -64,7 +64,21 @@ impl Members {
         self.view.copy_at(slot)
     }
 
-    /// Says that this node, which is the keeper, opens the copy of the log of a node that is no
+    /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it, if
+    /// that one is a member.
+    pub fn opener(&self, slot: Slot) -> Option<(Slot, Incarnation)> {
+        let LogCopy { keepers, state, .. } = self.log_copy(slot)?;
+        let is_member =
+            |seat: &&Seat| self.view.node(seat.0).is_some_and(|node| node.incarnation == seat.1);
+        match state {
+            CopyState::Kept => keepers.iter().find(is_member),
+            CopyState::Opened => keepers.first().filter(is_member),
+            CopyState::Void => None,
+        }
+        .copied()
+    }
+
+    /// Says that this node, which is a keeper, opens the copy of the log of a node that is no
     /// member any more. It counts once [`Members::log_copy`] says [`CopyState::Opened`]; if that
     /// does not come to be, it has to be asked for again. Where it says so already, nothing is
     /// asked. From then on that node becomes no member, but for a stand-in, while this one is one.
@@ -94,8 +108,9 @@ impl Members {
         self.pass_on(slot, (CopyState::Opened, CopyState::Void), now, sink)
     }
 
-    /// Says that a copy that this node has opened cannot be served: the node whose log it is may be
-    /// a member again, with what its own disk has. As [`Members::open_log_of`].
+    /// Says that a copy that this node has opened cannot be served: another keeper may open its
+    /// own, or the node whose log it is may be a member again, with what its own disk has. As
+    /// [`Members::open_log_of`].
     ///
     /// # Errors
     /// As those of [`Members::open_log_of`].
@@ -115,8 +130,11 @@ impl Members {
         now: Micros,
         sink: &mut impl MembersSink,
     ) -> Result<(), NotOpened> {
-        let is_keeper = |copy: &&LogCopy| copy.keeper.is_some() && copy.keeper == self.own_seat();
-        let copy = self.log_copy(slot).filter(is_keeper).cloned().ok_or(NotOpened::NotKeeper)?;
+        let mut copy = self.log_copy(slot).cloned().ok_or(NotOpened::NotKeeper)?;
+        let at = copy.keepers.iter().position(|&keeper| Some(keeper) == self.own_seat());
+        // Who has opened it stands before the others.
+        let at = at.filter(|&at| at == 0 || copy.state == CopyState::Kept);
+        let at = at.ok_or(NotOpened::NotKeeper)?;
         if copy.state != from {
             return if copy.state == to { Ok(()) } else { Err(NotOpened::NotKeeper) };
         }
@@ -129,16 +147,20 @@ impl Members {
         // A keeper that is lost too must not make void what the owner has.
         let own = (keys.member(own), self.view.member_at(own));
         let compared = vec![(keys.member(slot), Revision::NONE), own];
-        let copy = LogCopy { state: to, ..copy };
+        let keeper = copy.keepers.remove(at);
+        // A copy that could not be served is none.
+        if to != CopyState::Kept {
+            copy.keepers.insert(0, keeper);
+        }
+        copy.state = to;
         self.write_copy(&NamedCopy { name, copy }, compared, now, sink);
         Ok(())
     }
 
     /// Whether the sessions of the node at a slot are served by another just now.
     pub(super) fn is_served(&self, slot: Slot) -> bool {
-        let opened = self.log_copy(slot).filter(|copy| copy.state == CopyState::Opened);
-        let keeper = opened.and_then(|copy| copy.keeper);
-        self.view.nodes().any(|node| Some((node.slot(), node.incarnation)) == keeper)
+        let is_opened = |copy: &LogCopy| copy.state == CopyState::Opened;
+        self.log_copy(slot).is_some_and(is_opened) && self.opener(slot).is_some()
     }
 
     /// This node, while it may write as a member.

@@ -25,7 +25,7 @@ export async function showState(isCurrent) {
   const { cluster } = await ask("cluster");
   if (!isCurrent()) return;
   if (!cluster) return say("This broker is no node of a cluster.");
-  const { name, node, nodes, fenced, minority, lease_ms, fences, nodes_lost, copy, kept } = cluster;
+  const { name, node, nodes, fenced, minority, lease_ms, fences, nodes_lost, copies, copies_failed, kept } = cluster;
   const words = `cluster ${name}, seen by node ${node}`;
   if (id("cluster-name").textContent !== words) id("cluster-name").textContent = words;
   fill(id("cluster-facts"), [
@@ -33,7 +33,8 @@ export async function showState(isCurrent) {
     tile("may act for", minority ? "minority" : fenced ? "fenced" : (lease_ms / 1000).toFixed(1) + " s", minority ? "serves clients without a kept session by itself" : fenced ? "lets nobody in" : "", fenced ? "bad" : lease_ms < LEASE_DOUBT_MS ? "doubt" : "good"),
     tile("fenced", count(fences), "times", fences ? "doubt" : ""),
     tile("nodes lost", count(nodes_lost), "since the start"),
-    ...copied(copy),
+    ...copies.flatMap(copied),
+    ...(copies_failed ? [tile("copies failed", count(copies_failed), "times", "doubt")] : []),
     ...keeping(kept),
   ]);
   const hasCopies = nodes.some((of) => of.copy);
@@ -52,14 +53,12 @@ function state(of) {
   return make("span", `${words}, ${lasting(of.state_s)}`, kind);
 }
 
-// The copy of this node's log, if there is to be one.
+// A copy of this node's log.
 function copied(of) {
-  if (!of) return [];
   const [words, kind] = COPIES[of.state] ?? [of.state, ""];
   return [
     tile("copy of this log", words, `${of.keeper ? (of.state === "whole" ? "at " : "to ") + of.keeper + ", " : ""}for ${lasting(of.state_s)}`, kind),
     tile("on the way there", count(of.waiting_records), `records, ${bytes(of.waiting_bytes)}`),
-    ...(of.failed ? [tile("copies failed", count(of.failed), "times", "doubt")] : []),
   ];
 }
 
@@ -75,8 +74,9 @@ function keeping(of) {
 function keeper({ copy }) {
   if (!copy) return "-";
   if (copy.state === "void") return make("span", "void, opened", "doubt");
-  if (copy.state === "opened" && copy.keeper) return make("span", "opened by " + copy.keeper, "doubt");
-  return copy.keeper ? "at " + copy.keeper : make("span", "none", "bad");
+  const { state, keepers } = copy;
+  if (!keepers.length) return make("span", "none", "bad");
+  return state === "opened" ? make("span", "opened by " + keepers[0], "doubt") : "at " + keepers.join(", ");
 }
 
 function where(of) {

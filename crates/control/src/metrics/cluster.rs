@@ -50,25 +50,33 @@ const UNADDRESSED: Family = family(
 const COPIED: Family = family(
     "weir_cluster_copied",
     Kind::Gauge,
-    "Whether another node has a whole copy of this node's log.",
+    "Other nodes that have a whole copy of this node's log.",
+    &[],
+);
+const COPIES_WANTED: Family = family(
+    "weir_cluster_copies_wanted",
+    Kind::Gauge,
+    "Other nodes that are to have a copy of this node's log: cluster.replicas less one.",
     &[],
 );
 const COPY_RECORDS: Family = family(
     "weir_cluster_copy_waiting_records",
     Kind::Gauge,
-    "Records of this node's log that are on their way to the disk of the node that has its copy.",
+    "Records on their way to the disk of a node that has, or gets, a copy of this node's log.",
     &[],
 );
 const COPY_BYTES: Family = family(
     "weir_cluster_copy_waiting_bytes",
     Kind::Gauge,
-    "Bytes of records on their way to the disk of the node that has this node's copy.",
+    "Bytes of records on their way to the disk of a node that has, or gets, a copy of this node's \
+     log.",
     &[],
 );
 const COPIES_FAILED: Family = family(
     "weir_cluster_copies_failed",
     Kind::Counter,
-    "Times that a copy of this node's log could not go on: the other node's disk took no more.",
+    "Times that a copy of this node's log could not go on: the other node's disk took no more, or \
+     it was silent while another was not.",
     &[],
 );
 const KEPT: Family = family(
@@ -98,8 +106,8 @@ const UNSERVED: Family = family(
 const NODE_COPIED: Family = family(
     "weir_cluster_node_copied",
     Kind::Gauge,
-    "Whether another node has a whole copy of the node's log; nothing of one that wants none, or \
-     whose copy was opened.",
+    "Nodes that have a whole copy of the node's log; nothing of one that wants none, or whose copy \
+     was opened.",
     &[],
 );
 const WAITING_LETTERS: Family = family(
@@ -163,6 +171,7 @@ pub(super) const FAMILIES: &[&Family] = &[
     &LOST,
     &UNADDRESSED,
     &COPIED,
+    &COPIES_WANTED,
     &COPY_RECORDS,
     &COPY_BYTES,
     &COPIES_FAILED,
@@ -227,26 +236,38 @@ pub(super) fn metrics(cluster: &Cluster) -> Vec<Metric<'_>> {
 }
 
 /// Those of copies of logs; none where there are no copies.
-fn of_copies(Cluster { copy, kept, nodes, .. }: &Cluster) -> Vec<Metric<'_>> {
-    let one = |family, value: Option<u64>| Metric {
-        family,
-        points: value.map(|value| Point::of(Vec::new(), value)).into_iter().collect(),
+fn of_copies(Cluster { copies, copies_failed, kept, nodes, .. }: &Cluster) -> Vec<Metric<'_>> {
+    let own = |family, value: u64| {
+        let point = (!copies.is_empty()).then(|| Point::of(Vec::new(), value));
+        Metric { family, points: point.into_iter().collect() }
     };
-    let own = |family, value: fn(&OwnCopy) -> u64| one(family, copy.as_ref().map(value));
-    let kept = |family, value: fn(&KeptCopies) -> u64| one(family, kept.as_ref().map(value));
-    let copied = |node: &ClusterNode| {
-        let NodeCopy { keeper, state } = node.copy.as_ref()?;
-        let has_copy = match (state, keeper) {
-            (NodeCopyState::Void, _) | (NodeCopyState::Opened, Some(_)) => return None,
-            (NodeCopyState::Kept | NodeCopyState::Opened, keeper) => keeper.is_some(),
+    let each = |family, value: fn(&OwnCopy) -> u64| {
+        let point = |copy: &OwnCopy| {
+            let keeper = copy.keeper.clone()?;
+            Some(Point::of(vec![("node", keeper)], value(copy)))
         };
-        Some(Point::of(vec![("node", node.name.clone())], has_copy.into()))
+        Metric { family, points: copies.iter().filter_map(point).collect() }
     };
+    let kept = |family, value: fn(&KeptCopies) -> u64| Metric {
+        family,
+        points: kept.iter().map(|kept| Point::of(Vec::new(), value(kept))).collect(),
+    };
+    let copied = |node: &ClusterNode| {
+        let NodeCopy { keepers, state } = node.copy.as_ref()?;
+        let count = match state {
+            NodeCopyState::Void => return None,
+            NodeCopyState::Opened if !keepers.is_empty() => return None,
+            NodeCopyState::Kept | NodeCopyState::Opened => keepers.len() as u64,
+        };
+        Some(Point::of(vec![("node", node.name.clone())], count))
+    };
+    let whole = copies.iter().filter(|copy| copy.state == OwnCopyState::Whole).count();
     vec![
-        own(&COPIED, |copy| (copy.state == OwnCopyState::Whole).into()),
-        own(&COPY_RECORDS, |copy| copy.waiting_records),
-        own(&COPY_BYTES, |copy| copy.waiting_bytes),
-        own(&COPIES_FAILED, |copy| copy.failed),
+        own(&COPIED, whole as u64),
+        own(&COPIES_WANTED, copies.len() as u64),
+        each(&COPY_RECORDS, |copy| copy.waiting_records),
+        each(&COPY_BYTES, |copy| copy.waiting_bytes),
+        own(&COPIES_FAILED, *copies_failed),
         kept(&KEPT, |kept| kept.logs),
         kept(&KEPT_BYTES, |kept| kept.disk_bytes),
         kept(&OPENED, |kept| kept.opened),

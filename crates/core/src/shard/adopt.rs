@@ -19,10 +19,15 @@ const ADOPTING_MAX: usize = 32;
 
 impl Shard {
     /// From now on this shard takes over each session that the shards of another node say they
-    /// have, if it has none of that client; or none any more. Comes before that node is here.
-    pub fn adopt_from(&mut self, node: Option<Range<u16>>) {
-        self.claims.adopts_from = node;
-        self.claims.to_adopt.clear();
+    /// have, if it has none of that client. Comes before that node is here.
+    pub fn adopt_from(&mut self, node: Range<u16>) {
+        self.claims.adopts_from.push(node);
+    }
+
+    /// It takes over none of that node's any more.
+    pub fn adopt_no_more(&mut self, node: &Range<u16>) {
+        self.claims.adopts_from.retain(|other| other != node);
+        self.claims.to_adopt.retain(|(from, _)| !node.contains(&from.0));
     }
 
     /// A shard has a session of a client that has none here: it is claimed if it is to be.
@@ -33,8 +38,8 @@ impl Shard {
         now: Micros,
         sink: &mut impl Sink,
     ) {
-        let adopts = self.claims.adopts_from.as_ref();
-        if adopts.is_none_or(|node| !node.contains(&from.0))
+        let adopts = &self.claims.adopts_from;
+        if !adopts.iter().any(|node| node.contains(&from.0))
             || self.claims.asking.contains_key(client_id)
             || self.is_moving(client_id)
         {

@@ -187,7 +187,7 @@ fn nothing_is_chosen_for_a_session_of_which_who_is_in_the_place_of_a_lost_node_h
     let all = net.wires[LOST].log.len();
     begin_again(&mut net, all);
     net.shards[LOST].stand_in();
-    net.shards[2].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    net.shards[2].adopt_from(LOST as u16..LOST as u16 + 1);
     meet(&mut net);
     // It has told all that it has, and does not know yet what others have.
     while net.deliver_between(LOST, 1) {}

@@ -322,13 +322,13 @@ pub(crate) fn some_letters_first_from(net: &mut Net, letters: usize, nodes: [usi
 
 /// Node 1 takes all sessions of the lost node over.
 fn replace_and_adopt(net: &mut Net) {
-    net.shards[1].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    net.shards[1].adopt_from(LOST as u16..LOST as u16 + 1);
     replace(net);
 }
 
 fn leave(net: &mut Net) {
     assert_eq!(net.shards[LOST].stats().sessions, 0);
-    net.shards[1].adopt_from(None);
+    net.shards[1].adopt_no_more(&(LOST as u16..LOST as u16 + 1));
     net.lose_node(LOST as u16);
     settle(net);
 }
@@ -368,7 +368,7 @@ fn a_stand_in_stays_until_all_know_that_its_members_of_groups_have_left() {
     settle(&mut net);
     net.cut(old);
     settle(&mut net);
-    net.shards[1].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    net.shards[1].adopt_from(LOST as u16..LOST as u16 + 1);
     let recorded = net.wires[LOST].log.len();
     begin_again(&mut net, recorded);
     net.shards[LOST].stand_in();
@@ -584,7 +584,7 @@ fn a_will_is_sent_once_though_its_session_ends_before_all_have_said_whose_that_i
 #[test]
 fn a_session_with_a_will_goes_on_once_all_have_said_whose_that_is() {
     let (mut net, subscriber) = with_will(true);
-    net.shards[2].adopt_from(Some(LOST as u16..LOST as u16 + 1));
+    net.shards[2].adopt_from(LOST as u16..LOST as u16 + 1);
     replace(&mut net);
     // Node 1 has watched it, and nothing comes from there.
     for _ in 0..100 {

@@ -340,7 +340,7 @@ impl World {
         };
         let expired = self.model.stand_in(&books, shard_of, who_has, now + WILL_WAITS);
         for shard in keeper {
-            self.shards[shard].adopt_from(Some(node(&shards)));
+            self.shards[shard].adopt_from(node(&shards));
         }
         self.clear_shards(&shards);
         self.shards[shards.clone()].iter_mut().for_each(weir_core::Shard::stand_in);
@@ -476,7 +476,7 @@ impl World {
             self.tell_lost(shard, &shards);
         }
         for shard in self.away_mut().keeper.clone() {
-            self.shards[shard].adopt_from(None);
+            self.shards[shard].adopt_no_more(&node(&shards));
         }
     }
 

@@ -67,7 +67,10 @@ fn table(cluster: &Cluster) -> String {
         error(name),
         error(node),
     );
-    text.extend(cluster.copy.as_ref().map(own_copy));
+    text.extend(cluster.copies.iter().map(own_copy));
+    if cluster.copies_failed > 0 {
+        text += &format!("copies of this log that could not go on: {}\n", cluster.copies_failed);
+    }
     text.extend(cluster.kept.as_ref().and_then(kept));
     text += "NODE            SLOT   SHARDS  STATE      SINCE  WAITING  ADDRESS\n";
     text.extend(nodes.iter().map(line));
@@ -79,7 +82,7 @@ fn table(cluster: &Cluster) -> String {
     text
 }
 
-/// How the copy of this node's log stands.
+/// How a copy of this node's log stands.
 fn own_copy(copy: &OwnCopy) -> String {
     let keeper = copy.keeper.as_deref().map_or("another node".into(), of_name);
     let state = match copy.state {
@@ -96,11 +99,7 @@ fn own_copy(copy: &OwnCopy) -> String {
         ),
         OwnCopyState::None | OwnCopyState::Ending => String::new(),
     };
-    let failed = match copy.failed {
-        0 => String::new(),
-        times => format!("; failed {times} times"),
-    };
-    format!("copy of this log: {state}, for {}{failed}\n{way}", length(copy.state_s))
+    format!("copy of this log: {state}, for {}\n{way}", length(copy.state_s))
 }
 
 /// What this node has of others, if it has had anything.
@@ -112,14 +111,16 @@ fn kept(kept: &KeptCopies) -> Option<String> {
     })
 }
 
-/// Who has a copy of a node's log.
+/// Who has copies of a node's log.
 fn copy_line(node: &ClusterNode) -> String {
     let at = match &node.copy {
         None => "-".to_owned(),
-        Some(NodeCopy { keeper, state }) => match (state, keeper) {
-            (NodeCopyState::Kept, Some(keeper)) => of_name(keeper),
-            (NodeCopyState::Kept | NodeCopyState::Opened, None) => "NONE".to_owned(),
-            (NodeCopyState::Opened, Some(keeper)) => {
+        Some(NodeCopy { keepers, state }) => match (state, &keepers[..]) {
+            (NodeCopyState::Kept | NodeCopyState::Opened, []) => "NONE".to_owned(),
+            (NodeCopyState::Kept, keepers) => {
+                keepers.iter().map(|keeper| of_name(keeper)).collect::<Vec<_>>().join(", ")
+            }
+            (NodeCopyState::Opened, [keeper, ..]) => {
                 format!("{}, which serves its sessions", of_name(keeper))
             }
             (NodeCopyState::Void, _) => "its sessions are other nodes' now".to_owned(),
@@ -194,7 +195,8 @@ mod tests {
         let link = serde_json::to_value(link).unwrap();
         let mut cluster = json!({
             "name": "weir", "node": "a", "letters": 3, "fenced": false, "lease_ms": 4_678,
-            "fences": 0, "nodes_lost": 1, "unaddressed": 0, "nodes": [
+            "fences": 0, "nodes_lost": 1, "unaddressed": 0, "copies": [], "copies_failed": 0,
+            "nodes": [
                 node("a", 0, "own", json!(null)),
                 node("b", 1, "up", link),
                 node("a-name-that-is-too-long", 15, "away", json!(null)),
@@ -235,23 +237,30 @@ mod tests {
                 "copy": copy,
             })
         };
-        let copy = |keeper: Option<&str>, state: NodeCopyState| {
-            let of = NodeCopy { keeper: keeper.map(str::to_owned), state };
-            serde_json::to_value(of).unwrap()
+        let copy = |keepers: &[&str], state: NodeCopyState| {
+            let keepers = keepers.iter().map(|&keeper| keeper.to_owned()).collect();
+            serde_json::to_value(NodeCopy { keepers, state }).unwrap()
         };
         let mut cluster = json!({
             "name": "weir", "node": "a", "letters": 3, "fenced": false, "lease_ms": 4_678,
             "fences": 0, "nodes_lost": 1, "unaddressed": 0,
-            "copy": {
-                "state": "whole", "state_s": 130, "keeper": "b", "waiting_records": 12,
-                "waiting_bytes": 3_456, "failed": 0,
-            },
+            "copies": [
+                {
+                    "state": "whole", "state_s": 130, "keeper": "b", "waiting_records": 12,
+                    "waiting_bytes": 3_456,
+                },
+                {
+                    "state": "none", "state_s": 7, "keeper": null, "waiting_records": 0,
+                    "waiting_bytes": 0,
+                },
+            ],
+            "copies_failed": 0,
             "kept": { "logs": 2, "disk_bytes": 64_000_000, "opened": 1, "failed": 0 },
             "nodes": [
-                node("a", 0, "own", copy(Some("b"), NodeCopyState::Kept)),
-                node("b", 1, "up", copy(None, NodeCopyState::Kept)),
-                node("c", 2, "stand_in", copy(Some("a"), NodeCopyState::Opened)),
-                node("d", 3, "away", copy(None, NodeCopyState::Void)),
+                node("a", 0, "own", copy(&["b", "e"], NodeCopyState::Kept)),
+                node("b", 1, "up", copy(&[], NodeCopyState::Kept)),
+                node("c", 2, "stand_in", copy(&["a", "b"], NodeCopyState::Opened)),
+                node("d", 3, "away", copy(&[], NodeCopyState::Void)),
                 node("e", 4, "up", json!(null)),
             ],
         });
@@ -263,6 +272,7 @@ mod tests {
              since the start: fenced 0, nodes lost 1\n\
              copy of this log: whole, at b, for 2 min\n\
              on the way there: 12 records, 3456 bytes\n\
+             copy of this log: NONE, for 7 s\n\
              copies here: 2 logs, 64000k bytes; opened 1, not served 0\n\
              NODE            SLOT   SHARDS  STATE      SINCE  WAITING  ADDRESS\n\
              a                  0      0-1  own          9 s        -  -\n\
@@ -271,18 +281,15 @@ mod tests {
              d                  3      6-7  AWAY         9 s        -  -\n\
              e                  4      8-9  up           9 s        -  -\n\n\
              LOG OF          COPY AT\n\
-             a               b\n\
+             a               b, e\n\
              b               NONE\n\
              c               a, which serves its sessions\n\
              d               its sessions are other nodes' now\n\
              e               -\n"
         );
         cluster["kept"] = json!({ "logs": 0, "disk_bytes": 0, "opened": 0, "failed": 0 });
-        cluster["copy"] = json!({
-            "state": "none", "state_s": 7, "keeper": null, "waiting_records": 0,
-            "waiting_bytes": 0, "failed": 3,
-        });
+        cluster["copies_failed"] = 3.into();
         let said = text(&cluster);
-        assert!(said.contains("\ncopy of this log: NONE, for 7 s; failed 3 times\nNODE"), "{said}");
+        assert!(said.contains("7 s\ncopies of this log that could not go on: 3\nNODE"), "{said}");
     }
 }

@@ -8,14 +8,14 @@ use weir_wire::QoS;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Three nodes that each have another one's log, and their configurations.
-fn nodes(etcd: &Etcd) -> ([String; 3], [Broker; 3]) {
+/// Three nodes whose logs are at so many of them, and their configurations.
+fn nodes(etcd: &Etcd, replicas: u8) -> ([String; 3], [Broker; 3]) {
     let configs = NAMES.map(|name| {
         let folder = etcd.folder.path().join(format!("store-{name}"));
-        etcd.node_with(name, &format!("replicas = 2\n[store]\npath = {folder:?}\n"))
+        etcd.node_with(name, &format!("replicas = {replicas}\n[store]\npath = {folder:?}\n"))
     });
     let mut nodes = configs.each_ref().map(broker);
-    nodes.iter_mut().for_each(is_copied);
+    nodes.iter_mut().for_each(|node| (1..replicas).for_each(|_| is_copied(node)));
     (configs, nodes)
 }
 
@@ -26,7 +26,7 @@ fn is_copied(node: &mut Broker) {
 #[test]
 fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
     let Some(etcd) = Etcd::start() else { return };
-    let (configs, mut nodes) = nodes(&etcd);
+    let (configs, mut nodes) = nodes(&etcd, 2);
     let (mut of, _) = join(&nodes[0].address, "wanderer");
     of.subscribe("t", QoS::AtLeastOnce);
     drop(of);
@@ -61,4 +61,34 @@ fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
     let (mut of, was_there) = join(&nodes[1].address, "wanderer");
     assert!(was_there);
     assert_eq!(take(&mut of).as_deref(), Some("10"));
+}
+
+#[test]
+fn with_three_copies_two_nodes_are_lost_at_once_and_nothing_else() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (_, mut nodes) = nodes(&etcd, 3);
+    let sessions = ["first", "second"];
+    for (node, name) in nodes.iter().zip(sessions) {
+        let (mut of, _) = join(&node.address, name);
+        of.subscribe("t", QoS::AtLeastOnce);
+    }
+    // From one that will be lost to itself and to the other.
+    let (mut publisher, _) = join(&nodes[0].address, "pub");
+    for count in 1..=5 {
+        publish(&mut publisher, "t", &count.to_string(), count).unwrap();
+        assert!(is_acknowledged(&mut publisher), "{count}");
+    }
+    nodes[..2].iter().for_each(|node| node.signal(Signal::KILL));
+    for node in &mut nodes[..2] {
+        node.child.wait().unwrap();
+    }
+    let (mut publisher, _) = join(&nodes[2].address, "other");
+    publish(&mut publisher, "t", "6", 6).unwrap();
+    assert!(is_acknowledged(&mut publisher));
+    for name in sessions {
+        let (mut of, was_there) = join(&nodes[2].address, name);
+        assert!(was_there, "{name}");
+        let came = [(); 6].map(|()| take(&mut of).unwrap());
+        assert_eq!(came, ["1", "2", "3", "4", "5", "6"], "{name}");
+    }
 }

@@ -191,11 +191,13 @@ fn copies_are_shown_and_which_node_another_stands_in_for() {
     for node in [&mut a, &mut b] {
         node.broker.says("another node has all of this node's log node=");
     }
-    let keepers = |cluster: &Value| [0, 1].map(|at| cluster["nodes"][at]["copy"]["keeper"].clone());
+    let keepers =
+        |cluster: &Value| [0, 1].map(|at| cluster["nodes"][at]["copy"]["keepers"].clone());
     let cluster = a.shows(|cluster| {
-        keepers(cluster) == [json!("b"), json!("a")] && cluster["copy"]["waiting_records"] == 0
+        let is_safe = cluster["copies"][0]["waiting_records"] == 0;
+        keepers(cluster) == [json!(["b"]), json!(["a"])] && is_safe
     });
-    let copy = &cluster["copy"];
+    let copy = &cluster["copies"][0];
     assert_eq!((&copy["state"], &copy["keeper"]), (&json!("whole"), &json!("b")), "{cluster}");
     assert_eq!((&cluster["kept"]["logs"], &cluster["kept"]["opened"]), (&json!(2), &json!(0)));
     assert!(cluster["kept"]["disk_bytes"].as_u64() > Some(0), "{cluster}");
@@ -222,19 +224,19 @@ fn copies_are_shown_and_which_node_another_stands_in_for() {
         }),
     );
     let cluster = a.shows(|cluster| states(cluster) == ["own", "stand_in", "down"]);
-    assert_eq!(cluster["nodes"][1]["copy"], json!({ "keeper": "a", "state": "opened" }));
+    assert_eq!(cluster["nodes"][1]["copy"], json!({ "keepers": ["a"], "state": "opened" }));
     let table = said(&a.ctl(&["cluster"]));
     assert!(table.contains("\nb                  1      2-3  STAND-IN  "), "{table}");
     assert!(table.contains("\nb               a, which serves its sessions\n"), "{table}");
     etcd.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode(key) }));
-    a.broker.says("no other node has all of this node's log any more node=\"b\"");
+    a.broker.says("a node does not have all of this node's log any more node=\"b\"");
     let cluster = a.shows(|cluster| {
         states(cluster) == ["own", "away"] && cluster["nodes"][1]["copy"]["state"] == "void"
     });
-    assert_eq!(cluster["nodes"][0]["copy"], json!({ "keeper": null, "state": "kept" }));
+    assert_eq!(cluster["nodes"][0]["copy"], json!({ "keepers": [], "state": "kept" }));
     assert_eq!(cluster["nodes_lost"], 2, "the mute one too, and not what stood in");
     assert_eq!(
-        (&cluster["copy"]["state"], &cluster["kept"]["opened"]),
+        (&cluster["copies"][0]["state"], &cluster["kept"]["opened"]),
         (&json!("none"), &json!(1))
     );
     has(

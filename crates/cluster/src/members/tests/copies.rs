@@ -8,13 +8,13 @@ fn desk_with_copy() -> (Desk, LogCopy) {
     let mut desk = Desk::new(&["a", "b"]);
     desk.until(seconds(10));
     let [keeper, owner] = [0, 1].map(|at| desk.nodes[at].own_seat().unwrap());
-    assert_eq!(keep(&mut desk, 1, Some(keeper)), Ok(()));
+    assert_eq!(keep(&mut desk, 1, &[keeper]), Ok(()));
     let (slot, owner) = owner;
-    (desk, LogCopy { slot, owner, keeper: Some(keeper), state: CopyState::Kept })
+    (desk, LogCopy { slot, owner, keepers: vec![keeper], state: CopyState::Kept })
 }
 
-fn keep(desk: &mut Desk, at: usize, keeper: Option<Seat>) -> Result<(), Busy> {
-    let kept = desk.with(at, |members, now, sink| members.keep_log_at(keeper, now, sink));
+fn keep(desk: &mut Desk, at: usize, keepers: &[Seat]) -> Result<(), Busy> {
+    let kept = desk.with(at, |members, now, sink| members.keep_log_at(keepers.into(), now, sink));
     desk.exchange();
     kept
 }
@@ -49,19 +49,20 @@ fn who_keeps_a_log_is_said_by_its_owner_and_seen_by_all() {
     assert_eq!(desk.nodes[0].log_copy(Slot(SLOTS)), None);
     // What it says already is written again: nothing that was asked for before is written then.
     let written = desk.nodes[1].log_copy_at(Slot(1));
-    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert_eq!(keep(&mut desk, 1, &copy.keepers), Ok(()));
     assert!(desk.nodes[1].log_copy_at(Slot(1)) > written);
-    for keeper in [None, desk.nodes[late].own_seat()] {
-        assert_eq!(keep(&mut desk, 1, keeper), Ok(()));
-        assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&LogCopy { keeper, ..copy.clone() }));
+    let late = desk.nodes[late].own_seat().unwrap();
+    for keepers in [vec![], vec![late], vec![late, copy.keepers[0]]] {
+        assert_eq!(keep(&mut desk, 1, &keepers), Ok(()));
+        assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&LogCopy { keepers, ..copy.clone() }));
     }
     // One thing at a time.
     let ask = |members: &mut Members, now, sink: &mut Collected| {
-        [None, copy.keeper].map(|keeper| members.keep_log_at(keeper, now, sink))
+        [vec![], copy.keepers.clone()].map(|keepers| members.keep_log_at(keepers, now, sink))
     };
     assert_eq!(desk.with(1, ask), [Ok(()), Err(Busy)]);
     desk.exchange();
-    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().keeper, None);
+    assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().keepers, []);
 }
 
 #[test]
@@ -96,8 +97,8 @@ fn a_keeper_opens_a_copy_once_its_owner_is_no_member() {
     let (_, owner) = desk.nodes[1].own_seat().unwrap();
     let void = LogCopy { state: CopyState::Void, ..opened };
     assert_eq!(desk.nodes[1].log_copy(Slot(1)), Some(&void));
-    assert_eq!(keep(&mut desk, 1, None), Ok(()));
-    let none = LogCopy { slot: Slot(1), owner, keeper: None, state: CopyState::Kept };
+    assert_eq!(keep(&mut desk, 1, &[]), Ok(()));
+    let none = LogCopy { slot: Slot(1), owner, keepers: vec![], state: CopyState::Kept };
     assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&none));
     assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::NotKeeper));
 }
@@ -118,13 +119,58 @@ fn an_owner_whose_keeper_is_lost_too_is_back_with_what_it_has() {
 }
 
 #[test]
+fn of_two_keepers_the_first_that_is_there_opens_its_copy() {
+    let (mut desk, copy) = desk_with_copy();
+    let late = desk.add("c");
+    desk.until(seconds(11));
+    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
+    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
+    desk.cut(1);
+    desk.until(seconds(18));
+    let opener = |desk: &Desk| desk.nodes[late].opener(Slot(1));
+    assert_eq!(opener(&desk), Some(first));
+    // The first is lost as well, before it has opened anything.
+    desk.cut(0);
+    desk.until(seconds(28));
+    assert_eq!(opener(&desk), Some(second));
+    assert_eq!(open(&mut desk, late, 1), Ok(()));
+    let LogCopy { keepers, state, .. } = desk.nodes[late].log_copy(Slot(1)).unwrap();
+    assert_eq!((keepers, *state), (&vec![second, first], CopyState::Opened));
+    assert_eq!(opener(&desk), Some(second));
+    assert_eq!((close(&mut desk, late, 1), opener(&desk)), (Ok(()), None));
+}
+
+#[test]
+fn what_one_keeper_cannot_serve_another_may_open() {
+    let (mut desk, copy) = desk_with_copy();
+    let late = desk.add("c");
+    desk.until(seconds(11));
+    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
+    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
+    desk.cut(1);
+    desk.until(seconds(18));
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    assert_eq!(open(&mut desk, late, 1), Err(NotOpened::NotKeeper), "the first has");
+    let give_back = |members: &mut Members, now, sink: &mut Collected| {
+        members.give_back_log_of(Slot(1), now, sink)
+    };
+    assert_eq!(desk.with(0, give_back), Ok(()));
+    desk.exchange();
+    desk.until(seconds(19));
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::NotKeeper));
+    assert_eq!(open(&mut desk, late, 1), Ok(()));
+    assert_eq!(desk.nodes[0].opener(Slot(1)), Some(second));
+}
+
+#[test]
 fn an_owner_that_is_back_first_wins() {
     let keys = [("weir/c/members/1", 1), ("weir/c/copies/1", 1), ("weir/c/members/0", 0)];
     for (other, slot) in keys {
         let (mut desk, copy) = desk_with_copy();
         let mut back = desk.nodes[slot].seat().unwrap().clone();
         back.incarnation = Incarnation(7);
-        let named = NamedCopy { name: "b".into(), copy: LogCopy { keeper: None, ..copy.clone() } };
+        let named =
+            NamedCopy { name: "b".into(), copy: LogCopy { keepers: vec![], ..copy.clone() } };
         let value = if other.contains("copies") { named.to_bytes() } else { back.to_bytes() };
         desk.cut(1);
         desk.until(seconds(18));
@@ -150,19 +196,19 @@ fn without_a_seat_nobody_names_a_keeper() {
     let mut other = desk.nodes[1].seat().unwrap().clone();
     other.incarnation = Incarnation(7);
     desk.meddler = Some(("weir/c/copies/1", "weir/c/members/1", other.to_bytes()));
-    assert_eq!(keep(&mut desk, 1, None), Ok(()));
+    assert_eq!(keep(&mut desk, 1, &[]), Ok(()));
     assert_eq!((desk.nodes[1].counts().differed, copy_at(&desk)), (1, written));
     desk.until(seconds(11));
     assert!(desk.nodes[1].seat().is_none());
-    assert_eq!(keep(&mut desk, 1, None), Err(Busy));
+    assert_eq!(keep(&mut desk, 1, &[]), Err(Busy));
 
     let (mut desk, _) = desk_with_copy();
     desk.cut(1);
     // Its fence has come, and nobody has told it.
     desk.now = seconds(15);
-    assert_eq!(keep(&mut desk, 1, None), Err(Busy));
+    assert_eq!(keep(&mut desk, 1, &[]), Err(Busy));
     desk.until(seconds(17));
-    assert_eq!((keep(&mut desk, 1, None), copy_at(&desk)), (Err(Busy), written));
+    assert_eq!((keep(&mut desk, 1, &[]), copy_at(&desk)), (Err(Busy), written));
     // Nor does a keeper open anything while it is fenced.
     desk.cut(0);
     desk.now = seconds(30);
@@ -180,11 +226,11 @@ fn a_garbled_copy_is_none_until_its_owner_writes_another() {
         assert_eq!(desk.take(at), [Event::Notice(Notice::Garbled { key: key.clone() })]);
         assert_eq!(desk.nodes[at].log_copy(Slot(1)), None);
     }
-    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert_eq!(keep(&mut desk, 1, &copy.keepers), Ok(()));
     assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&copy));
     desk.write(&key, None);
     assert_eq!(desk.nodes[0].log_copy(Slot(1)), None);
-    assert_eq!(keep(&mut desk, 1, copy.keeper), Ok(()));
+    assert_eq!(keep(&mut desk, 1, &copy.keepers), Ok(()));
     assert_eq!(desk.nodes[0].log_copy(Slot(1)), Some(&copy));
 }
 
@@ -203,8 +249,8 @@ fn a_copy_of_a_node_that_had_the_slot_before_is_none() {
     for at in [0, other] {
         assert_eq!(desk.nodes[at].log_copy(Slot(1)), None);
     }
-    let keeper = desk.nodes[0].own_seat();
-    assert_eq!(keep(&mut desk, other, keeper), Ok(()));
+    let keeper = desk.nodes[0].own_seat().unwrap();
+    assert_eq!(keep(&mut desk, other, &[keeper]), Ok(()));
     assert_eq!(desk.nodes[0].log_copy(Slot(1)).unwrap().owner, desk.nodes[other].incarnation);
     // Without a member, it is whose the place is.
     desk.with(other, Members::leave);
