@@ -51,6 +51,8 @@ enum When {
     Always,
     /// Nodes are lost whose logs others have
     OfNodes,
+    /// The same, two at once
+    OfTwoNodes,
 }
 
 impl From<When> for Crashes {
@@ -60,6 +62,7 @@ impl From<When> for Crashes {
             When::Some => Self::Some,
             When::Always => Self::Always,
             When::OfNodes => Self::OfNodes,
+            When::OfTwoNodes => Self::OfTwoNodes,
         }
     }
 }

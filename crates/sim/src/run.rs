@@ -41,6 +41,8 @@ pub enum Crashes {
     /// Of several nodes each keeps a log, which is copied to another: nodes are lost, and others
     /// stand in for them.
     OfNodes,
+    /// The same with three copies: two nodes are lost at once.
+    OfTwoNodes,
 }
 
 impl Crashes {
@@ -49,7 +51,16 @@ impl Crashes {
             Self::Never => false,
             Self::Some => size.nodes == 1 && Chance::new(seed, CRASHES_STREAM).one_in(3),
             Self::Always => size.nodes == 1,
-            Self::OfNodes => size.nodes > 1,
+            Self::OfNodes | Self::OfTwoNodes => size.nodes > 1,
+        }
+    }
+
+    /// How many nodes are lost at once whose logs others have.
+    fn lost_at_once(self, size: Size) -> u16 {
+        match self {
+            Self::OfNodes => 1.min(size.nodes - 1),
+            Self::OfTwoNodes => 2.min(size.nodes - 1),
+            Self::Never | Self::Some | Self::Always => 0,
         }
     }
 }
@@ -89,7 +100,7 @@ impl Run {
             self.seed,
             self.size,
             self.plant,
-            self.crashes.are_in(self.seed, self.size),
+            (self.crashes.are_in(self.seed, self.size), self.crashes.lost_at_once(self.size)),
             self.is_printed,
         );
         let mut last = 0;

@@ -105,7 +105,7 @@ impl World {
         seed: u64,
         size: Size,
         plant: Option<Plant>,
-        crashes: bool,
+        (crashes, lost_at_once): (bool, u16),
         is_printed: bool,
     ) -> Self {
         let shards = size.shards_in_all();
@@ -135,7 +135,7 @@ impl World {
             ports: Vec::new(),
             journals: Vec::new(),
             crashes: Crashes::new(crashes, shards, seed),
-            copies: Copies::new(crashes && size.nodes > 1),
+            copies: Copies::new(lost_at_once),
             pages,
             mail: BTreeMap::new(),
             held_up: BTreeSet::new(),

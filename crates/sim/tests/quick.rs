@@ -41,9 +41,17 @@ fn three_nodes_keep_every_promise_and_each_seed_its_trace() {
 
 #[test]
 fn nodes_that_are_lost_keep_every_promise_where_others_have_their_logs() {
-    let size = Size { nodes: 3, shards: 2 };
+    quick_of_nodes(Size { nodes: 3, shards: 2 }, Crashes::OfNodes);
+}
+
+#[test]
+fn two_nodes_that_are_lost_at_once_keep_every_promise_where_a_third_has_their_logs() {
+    quick_of_nodes(Size { nodes: 3, shards: 2 }, Crashes::OfTwoNodes);
+}
+
+fn quick_of_nodes(size: Size, crashes: Crashes) {
     quick_with(size, |seed| {
-        let (until, plant, crashes, is_printed) = (None, None, Crashes::OfNodes, false);
+        let (until, plant, is_printed) = (None, None, false);
         let outcome = Run { seed, steps: STEPS, size, until, plant, crashes, is_printed }.run();
         assert!(outcome.nodes_lost > 0, "seed {seed} loses no node");
         outcome

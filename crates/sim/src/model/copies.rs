@@ -7,6 +7,7 @@ use super::{Intake, Kept, Model, Orphan};
 use crate::message::Message;
 use crate::names::{ClientNo, ConnNo, MessageNo, Root, SessionNo};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use weir_core::Micros;
 
@@ -93,7 +94,7 @@ impl Model {
     pub fn stand_in(
         &mut self,
         books: &BTreeMap<usize, Kept>,
-        shard_of: impl Fn(ClientNo) -> usize,
+        shard_of: impl Fn(ClientNo, usize) -> usize,
         who_has: impl Fn(ClientNo, MessageNo) -> WillIs,
         will_waits: Micros,
     ) -> Vec<ClientNo> {
@@ -103,9 +104,18 @@ impl Model {
         self.undo_copies(|shard| books.get(&shard));
         let is_lost = |shard: usize| books.contains_key(&shard);
         let mut back = BTreeMap::new();
-        for kept in books.values() {
-            let durable = kept.sessions.iter().filter(|it| it.session.expiry_s > 0);
-            back.extend(durable.map(|it| (it.number, (kept.at, it.clone()))));
+        for (&shard, kept) in books {
+            for it in kept.sessions.iter().filter(|it| it.session.expiry_s > 0) {
+                // Of two logs that have it, the one that it went to.
+                let order = (it.session.times_moved, it.session.shard == shard);
+                match back.entry(it.number) {
+                    Entry::Vacant(entry) => drop(entry.insert((order, shard, kept.at, it.clone()))),
+                    Entry::Occupied(mut entry) if entry.get().0 < order => {
+                        entry.insert((order, shard, kept.at, it.clone()));
+                    }
+                    Entry::Occupied(_) => {}
+                }
+            }
         }
         for number in self.alive.clone().into_values() {
             let is_back = back.contains_key(&number);
@@ -115,7 +125,7 @@ impl Model {
                 self.lose_session(number, at);
             }
         }
-        for (number, (kept_at, mut kept)) in back {
+        for (number, (_, shard, kept_at, mut kept)) in back {
             let other = self.alive.get(&kept.session.client);
             if other.is_some_and(|&other| other != number && !is_lost(self.session(other).shard)) {
                 // Begun anew meanwhile: whoever has that has the other dropped.
@@ -131,7 +141,8 @@ impl Model {
             }
             let is_pressed = self.is_pressed;
             let is_sure = |message: &Message| !message.retain && !is_pressed;
-            self.bring_back(kept, kept_at, at, &shard_of, is_sure);
+            let shard = shard_of(kept.session.client, shard);
+            self.bring_back(kept, (kept_at, at), shard, is_sure);
             for subscription in self.sessions[number.0].subscriptions.values() {
                 let subscription = &mut self.subscriptions[subscription.0];
                 subscription.misses_wills.push((kept_at, at));

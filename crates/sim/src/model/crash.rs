@@ -106,7 +106,8 @@ impl Model {
         }
         for (kept_at, kept) in all {
             let is_sure = |message: &Message| is_alone || !message.retain && !is_pressed;
-            self.bring_back(kept, kept_at, at, &shard_of, is_sure);
+            let shard = shard_of(kept.session.client);
+            self.bring_back(kept, (kept_at, at), shard, is_sure);
         }
         self.doubt_retains(|_| true);
         self.lose_what_was_on_its_way();
@@ -158,9 +159,8 @@ impl Model {
     pub(super) fn bring_back(
         &mut self,
         kept: KeptSession,
-        kept_at: u64,
-        at: u64,
-        shard_of: impl Fn(ClientNo) -> usize,
+        (kept_at, at): (u64, u64),
+        shard: usize,
         is_sure: impl Fn(&Message) -> bool,
     ) {
         let now = self.now;
@@ -191,7 +191,7 @@ impl Model {
             };
             unreleased.is_doubtful |= intake.is_some_and(is_unsure);
         }
-        session.shard = shard_of(session.client);
+        session.shard = shard;
         (session.ended, session.moving) = (None, None);
         self.alive.insert(session.client, number);
         self.sessions[number.0] = session;

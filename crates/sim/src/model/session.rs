@@ -41,6 +41,8 @@ pub struct Session {
     pub subscriptions: BTreeMap<&'static str, SubscriptionNo>,
     /// While it goes to another node, and is not known to be there: from which shard to which.
     pub moving: Option<(usize, usize)>,
+    /// How often it has come to another node.
+    pub times_moved: usize,
     /// When it would have ended, and its will been due, had it not left.
     pub parked: Deadlines,
     /// It was to go, and is to go anew.
@@ -113,6 +115,7 @@ impl Model {
             out: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             moving: None,
+            times_moved: 0,
             parked: (None, None),
             comes_anew: false,
             is_awaited: false,
@@ -187,6 +190,7 @@ impl Model {
         self.moves(client, Some(to));
         if let Some(&number) = self.alive.get(&client) {
             let (now, session) = (self.now, &mut self.sessions[number.0]);
+            session.times_moved += 1;
             if is_adopted {
                 (session.expires_at, session.will) = session.parked;
                 return;

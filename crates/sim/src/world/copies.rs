@@ -25,6 +25,8 @@ const RESTART: Micros = Micros(100_000);
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     pub(super) are_on: bool,
+    /// How many nodes are lost at once.
+    at_once: u16,
     away: Option<Away>,
     /// How often a node was lost.
     lost: usize,
@@ -42,21 +44,29 @@ pub(super) struct Copies {
     pub(super) is_told: bool,
 }
 
-/// A node that is lost.
+/// Nodes that are lost: one, or neighbours.
 #[derive(Debug)]
 struct Away {
+    nodes: Vec<Lost>,
+    /// Of all of them.
+    shards: Range<usize>,
+    phase: Phase,
+    books: BTreeMap<usize, Kept>,
+    /// Letters to it that are lost, by sender, receiver and call.
+    dropped: Vec<(usize, usize, Root)>,
+    /// Shards that know of a stand-in, with the first shard of that.
+    knowing: BTreeSet<(usize, usize)>,
+    /// When that began.
+    began: Micros,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Lost {
     shards: Range<usize>,
     /// Of the node that has the copy.
     keeper: Range<usize>,
-    phase: Phase,
     logs: Vec<Vec<Logged>>,
-    books: BTreeMap<usize, Kept>,
-    /// Letters to it that are lost, by sender and call.
-    dropped: Vec<(usize, Root)>,
-    /// Shards that know of the stand-in.
-    knowing: BTreeSet<usize>,
-    /// When that began.
-    began: Micros,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +100,8 @@ impl Copies {
         shard != usize::MAX && !self.away.as_ref().is_some_and(is_gone)
     }
 
-    pub(super) fn new(are_on: bool) -> Self {
-        Self { are_on, ..Self::default() }
+    pub(super) fn new(at_once: u16) -> Self {
+        Self { are_on: at_once > 0, at_once, ..Self::default() }
     }
 
     pub(super) fn is_closed(&self, node: usize) -> bool {
@@ -135,27 +145,32 @@ impl World {
         }
     }
 
-    /// The node of this shard is lost, unless another is.
+    /// The node of this shard is lost, unless another is; perhaps with its neighbour.
     pub(super) fn lose_copied_with(&mut self, shard: usize) {
         if self.copies.away.is_some() || !self.copies.closed.is_empty() {
             return;
         }
-        let each = usize::from(self.size.shards);
-        let node = shard / each;
-        let shards = node * each..(node + 1) * each;
+        let (each, all) = (usize::from(self.size.shards), usize::from(self.size.nodes));
+        let count = usize::from(self.copies.at_once);
+        let first = (shard / each).min(all - count);
+        let shards = first * each..(first + count) * each;
         let keepers: Vec<usize> =
-            (0..self.size.nodes.into()).filter(|&other| other != node).collect();
-        let keeper = self.chance.pick(&keepers);
-        self.trace.add(format_args!("node {node} is lost, which node {keeper} has a copy of"));
-        let (logs, books) = self.cut_logs(&shards);
-        self.copies.lost += 1;
-        self.copies.closed.insert(node);
+            (0..all).filter(|other| !(first..first + count).contains(other)).collect();
+        let (mut nodes, mut books) = (Vec::new(), BTreeMap::new());
+        for node in first..first + count {
+            let keeper = self.chance.pick(&keepers);
+            self.trace.add(format_args!("node {node} is lost, which node {keeper} has a copy of"));
+            let of = |node: usize| node * each..(node + 1) * each;
+            let logs = self.cut_logs(&of(node), &mut books);
+            self.copies.lost += 1;
+            self.copies.closed.insert(node);
+            nodes.push(Lost { shards: of(node), keeper: of(keeper), logs });
+        }
         self.copies.watched.retain(|(shard, _), _| !shards.contains(shard));
         self.copies.away = Some(Away {
+            nodes,
             shards: shards.clone(),
-            keeper: keeper * each..(keeper + 1) * each,
             phase: Phase::Gone,
-            logs,
             books,
             dropped: Vec::new(),
             knowing: BTreeSet::new(),
@@ -168,8 +183,12 @@ impl World {
         self.notice_ends();
     }
 
-    fn cut_logs(&mut self, shards: &Range<usize>) -> (Vec<Vec<Logged>>, BTreeMap<usize, Kept>) {
-        let (mut logs, mut books) = (Vec::new(), BTreeMap::new());
+    fn cut_logs(
+        &mut self,
+        shards: &Range<usize>,
+        books: &mut BTreeMap<usize, Kept>,
+    ) -> Vec<Vec<Logged>> {
+        let mut logs = Vec::new();
         for shard in shards.clone() {
             let journal = std::mem::take(&mut self.journals[shard]);
             let end = journal.end_of_crash(false, &mut self.chance);
@@ -180,7 +199,7 @@ impl World {
             logs.push(records);
             books.insert(shard, kept);
         }
-        (logs, books)
+        logs
     }
 
     /// The broker's ends of a node's connections are closed.
@@ -229,7 +248,7 @@ impl World {
                 for (root, _) in letters.drain(..) {
                     match &mut self.copies.away {
                         Some(away) if away.phase == Phase::Gone && !shards.contains(&from) => {
-                            away.dropped.push((from, root));
+                            away.dropped.push((from, to, root));
                         }
                         _ => {
                             self.model.loses_letter(root);
@@ -256,13 +275,15 @@ impl World {
     /// Whether a letter goes nowhere: whom it is for is lost, or its sender does not know who is in
     /// that place.
     pub(super) fn drops_letter(&mut self, from: usize, to: usize, root: Root) -> bool {
+        let each = usize::from(self.size.shards);
         let Some(away) = self.copies.away.as_mut().filter(|away| away.shards.contains(&to)) else {
             return false;
         };
-        if away.shards.contains(&from) || away.knowing.contains(&from) {
+        let first = to / each * each;
+        if away.shards.contains(&from) || away.knowing.contains(&(from, first)) {
             return false;
         }
-        away.dropped.push((from, root));
+        away.dropped.push((from, to, root));
         *self.open_letters.entry(root).or_default() += 1;
         true
     }
@@ -272,10 +293,11 @@ impl World {
         self.open_nodes();
         let Some(away) = &self.copies.away else { return false };
         let (shards, phase) = (away.shards.clone(), away.phase);
+        let nodes: Vec<Range<usize>> = away.nodes.iter().map(|it| it.shards.clone()).collect();
         match phase {
-            Phase::Gone => self.begin_stand_in(),
-            Phase::StandIn if self.knows_all(&shards) => self.offer(),
-            Phase::Offered if self.has_no_sessions(&shards) => self.end_stand_in(),
+            Phase::Gone => self.begin_stand_ins(),
+            Phase::StandIn if nodes.iter().all(|node| self.knows_all(node)) => self.offer(),
+            Phase::Offered if self.has_no_sessions(&shards) => self.end_stand_ins(),
             Phase::Left => self.come_back(),
             Phase::StandIn | Phase::Offered => return false,
         }
@@ -298,7 +320,8 @@ impl World {
         let away = self.copies.away.as_ref().map(|away| away.shards.clone());
         for node in self.copies.closed.clone() {
             let shards = node * each..(node + 1) * each;
-            if away.as_ref() != Some(&shards) && self.knows_all(&shards) {
+            let is_away = away.as_ref().is_some_and(|away| away.contains(&shards.start));
+            if !is_away && self.knows_all(&shards) {
                 self.trace.add(format_args!("node {node} serves"));
                 self.copies.closed.remove(&node);
             }
@@ -310,28 +333,36 @@ impl World {
     }
 
     fn others(&mut self, shards: &Range<usize>) -> Vec<usize> {
-        let mut others: Vec<usize> =
-            (0..self.shards.len()).filter(|shard| !shards.contains(shard)).collect();
-        for at in (1..others.len()).rev() {
-            others.swap(at, self.chance.below(at + 1));
-        }
-        others
+        let others = (0..self.shards.len()).filter(|shard| !shards.contains(shard)).collect();
+        self.shuffled(others)
     }
 
-    fn begin_stand_in(&mut self) {
+    fn shuffled<T>(&mut self, mut all: Vec<T>) -> Vec<T> {
+        for at in (1..all.len()).rev() {
+            all.swap(at, self.chance.below(at + 1));
+        }
+        all
+    }
+
+    fn begin_stand_ins(&mut self) {
         self.pass(Micros(self.now().0 + RESTART.0));
         let now = self.now();
         let away = self.away_mut();
         (away.phase, away.began) = (Phase::StandIn, now);
-        let (shards, keeper) = (away.shards.clone(), away.keeper.clone());
-        let (logs, books) = (std::mem::take(&mut away.logs), std::mem::take(&mut away.books));
+        let (nodes, shards) = (away.nodes.clone(), away.shards.clone());
+        let books = std::mem::take(&mut away.books);
         self.trace.add(format_args!("shards {shards:?} have a stand-in"));
-        let partitions = Partitions::spread(self.size.shards, self.seed);
-        let first = shards.start;
-        let shard_of =
-            |client: ClientNo| first + usize::from(partitions.owner(&client.client_id()).0);
+        let each = self.size.shards;
+        let partitions = Partitions::spread(each, self.seed);
+        let shard_of = |client: ClientNo, shard: usize| {
+            let first = usize::from(self.size.node_of(shard as u16).start);
+            first + usize::from(partitions.owner(&client.client_id()).0)
+        };
         let who_has = |client: ClientNo, will: MessageNo| {
-            let (logged, claimed) = logged_of(&logs, client);
+            // Of two logs that have it, the one that it went to.
+            let all = nodes.iter().filter_map(|lost| logged_of(&lost.logs, client));
+            let last = all.max_by_key(|&(_, claimed)| claimed);
+            let (logged, claimed) = last.unwrap_or((true, Claim::NONE));
             // What it has seen of a later one is taken for it: the log does not know that.
             let is_it = |it: &Watch| it.message == will || it.claim >= claimed;
             let mut all = self.copies.watched.iter().filter(|((_, whose), _)| *whose == client);
@@ -339,12 +370,16 @@ impl World {
             WillIs { watched, logged }
         };
         let expired = self.model.stand_in(&books, shard_of, who_has, now + WILL_WAITS);
-        for shard in keeper {
-            self.shards[shard].adopt_from(node(&shards));
+        for Lost { shards, keeper, .. } in &nodes {
+            for shard in keeper.clone() {
+                self.shards[shard].adopt_from(node(shards));
+            }
         }
         self.clear_shards(&shards);
         self.shards[shards.clone()].iter_mut().for_each(weir_core::Shard::stand_in);
-        self.start(shards.clone(), &logs);
+        for Lost { shards, logs, .. } in &nodes {
+            self.start(shards.clone(), logs);
+        }
         let is_there = |client: &ClientNo| {
             let client_id = client.client_id();
             self.shards[shards.clone()].iter().any(|shard| shard.client(&client_id).is_some())
@@ -352,10 +387,12 @@ impl World {
         for client in expired.into_iter().filter(|client| !is_there(client)) {
             self.model.expired_on_its_way(client);
         }
-        for shard in self.others(&shards) {
-            self.tell_replaced(shard, &shards);
+        let others = (0..self.shards.len()).filter(|shard| !shards.contains(shard));
+        let told = others.flat_map(|shard| nodes.iter().map(move |lost| (shard, &lost.shards)));
+        for (shard, lost) in self.shuffled(told.collect()) {
+            self.tell_replaced(shard, lost);
         }
-        self.join(&shards);
+        nodes.iter().for_each(|lost| self.join(&lost.shards));
         self.pass(self.now());
     }
 
@@ -363,9 +400,11 @@ impl World {
     fn tell_replaced(&mut self, shard: usize, lost: &Range<usize>) {
         let root = self.new_root();
         let away = self.away_mut();
-        away.knowing.insert(shard);
-        let its = away.dropped.extract_if(.., |(from, _)| *from == shard);
-        let roots: Vec<Root> = its.map(|(_, root)| root).collect();
+        away.knowing.insert((shard, lost.start));
+        let is_its =
+            |&mut (from, to, _): &mut (usize, usize, _)| from == shard && lost.contains(&to);
+        let its = away.dropped.extract_if(.., |dropped| is_its(dropped));
+        let roots: Vec<Root> = its.map(|(.., root)| root).collect();
         self.crashes.released.entry(root).or_default().extend(roots);
         self.model.begin_call(root, shard);
         self.orphan_wills(shard, lost);
@@ -439,17 +478,20 @@ impl World {
     fn offer(&mut self) {
         let away = self.away_mut();
         away.phase = Phase::Offered;
-        let (shards, keeper) = (away.shards.clone(), node(&away.keeper));
+        let nodes = away.nodes.clone();
         self.trace.add(format_args!("the stand-in offers its sessions"));
-        for shard in shards {
-            let keeper = keeper.clone();
-            self.say(shard as u16, |shard, now, sink| shard.offer_sessions(keeper, now, sink));
+        for Lost { shards, keeper, .. } in nodes {
+            for shard in shards {
+                let keeper = node(&keeper);
+                self.say(shard as u16, |shard, now, sink| shard.offer_sessions(keeper, now, sink));
+            }
         }
     }
 
     /// All that a stand-in had is another's: what it has sent arrives, and it is lost.
-    fn end_stand_in(&mut self) {
-        let shards = self.away_mut().shards.clone();
+    fn end_stand_ins(&mut self) {
+        let away = self.away_mut();
+        let (shards, nodes) = (away.shards.clone(), away.nodes.clone());
         self.trace.add(format_args!("the stand-in leaves"));
         let others = self.others(&shards);
         for from in shards.clone() {
@@ -473,10 +515,12 @@ impl World {
                 let what = format!("client {}: {it:?} is watched by shard {shard}", client.0);
                 self.model.fail(Checker::Wills, what);
             }
-            self.tell_lost(shard, &shards);
+            nodes.iter().for_each(|lost| self.tell_lost(shard, &lost.shards));
         }
-        for shard in self.away_mut().keeper.clone() {
-            self.shards[shard].adopt_no_more(&node(&shards));
+        for Lost { shards, keeper, .. } in nodes {
+            for shard in keeper {
+                self.shards[shard].adopt_no_more(&node(&shards));
+            }
         }
     }
 
@@ -485,17 +529,19 @@ impl World {
         // What it numbers is behind all that the stand-in has: both begin with the time.
         self.pass(Micros(self.now().0 + RESTART.0));
         let Some(away) = self.copies.away.take() else { return };
-        let shards = away.shards;
+        let (shards, nodes) = (away.shards, away.nodes);
         self.trace.add(format_args!("shards {shards:?} are back"));
-        self.settle_lost(away.dropped.into_iter().map(|(_, root)| root).collect());
+        self.settle_lost(away.dropped.into_iter().map(|(.., root)| root).collect());
         self.clear_shards(&shards);
-        self.start(shards.clone(), &[]);
+        nodes.iter().for_each(|lost| self.start(lost.shards.clone(), &[]));
         for shard in self.others(&shards) {
-            self.say(shard as u16, |shard, now, sink| {
-                shard.node_joined(node(&shards), now, sink);
-            });
+            for lost in &nodes {
+                self.say(shard as u16, |shard, now, sink| {
+                    shard.node_joined(node(&lost.shards), now, sink);
+                });
+            }
         }
-        self.join(&shards);
+        nodes.iter().for_each(|lost| self.join(&lost.shards));
     }
 
     /// Each client has one session in the cluster, where the books have it.
@@ -535,9 +581,9 @@ impl Copies {
     }
 }
 
-/// Whether the logs have a will of this client, whose session they have, and by which claim that
-/// had come.
-fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> (bool, Claim) {
+/// Whether the logs of a node have a will of this client, whose session they have, and by which
+/// claim that had come; nothing if they do not have it.
+fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> Option<(bool, Claim)> {
     let (mut last, mut has_will, mut claimed) = (None, true, Claim::NONE);
     for logged in logs.iter().flatten() {
         match logged.record() {
@@ -550,10 +596,11 @@ fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> (bool, Claim) {
                 }
             }
             Record::Claimed { session, claim } if last == Some(session) => claimed = claim,
+            Record::Gone { session } if last == Some(session) => last = None,
             _ => {}
         }
     }
-    (has_will, claimed)
+    last.map(|_| (has_will, claimed))
 }
 
 /// The shards of a node, as the core has them.
