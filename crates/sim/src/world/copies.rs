@@ -2,21 +2,20 @@
 //! for it, until all sessions are its own, and the node comes back with nothing.
 
 mod letters;
+mod wills;
 
 use super::journal::{Journal, Logged};
 use super::line::BrokerEnd;
 use super::sink::Letter;
 use super::{Port, World};
 use crate::finding::Checker;
-use crate::model::{Kept, Orphan, WillIs};
+use crate::model::{Kept, WillIs};
 use crate::names::{ClientNo, ConnNo, MessageNo, Root};
 use crate::plant::Plant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use weir_core::{Claim, Lsn, Micros, Partitions, Record};
-
-/// How long a will from a log waits for other nodes, as the core has it.
-const WILL_WAITS: Micros = Micros(8_000_000);
+use wills::{WILL_WAITS, Watch, logged_of};
 
 /// How long it takes to start a node.
 const RESTART: Micros = Micros(100_000);
@@ -79,16 +78,6 @@ enum Phase {
     Offered,
     /// It is gone as well.
     Left,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Watch {
-    holder: usize,
-    claim: Claim,
-    message: MessageNo,
-    wait_s: u32,
-    /// The client has come to another node, with a clean start or not.
-    came: Option<bool>,
 }
 
 impl Copies {
@@ -447,22 +436,6 @@ impl World {
         come.into_iter().for_each(|client| self.has_come(client, shard));
     }
 
-    /// The wills that a shard knows of a lost node's clients are to be published by it.
-    fn orphan_wills(&mut self, shard: usize, lost: &Range<usize>) {
-        let now = self.now();
-        let is_its =
-            |&(at, _): &(usize, ClientNo), it: &mut Watch| at == shard && lost.contains(&it.holder);
-        let wills: Vec<_> = self.copies.watched.extract_if(.., is_its).collect();
-        for ((_, client), Watch { message, wait_s, came, .. }) in wills {
-            let due = match came {
-                Some(false) if wait_s > 0 => continue,
-                Some(true) => now,
-                _ => now + Micros::from_secs(wait_s),
-            };
-            self.model.orphan(Orphan { client, message, due, shard });
-        }
-    }
-
     /// The shards of a node and all others are told of each other.
     fn join(&mut self, shards: &Range<usize>) {
         let size = self.size;
@@ -569,38 +542,6 @@ impl World {
     pub fn nodes_lost(&self) -> usize {
         self.copies.lost
     }
-}
-
-impl Copies {
-    /// A shard hears that a client has come to another than whose will it knows of.
-    fn came(&mut self, whose: (usize, ClientNo), (claim, from): (Claim, usize), is_clean: bool) {
-        let is_elsewhere = |it: &Watch| it.claim < claim && it.holder != from;
-        if let Some(it) = self.watched.get_mut(&whose).filter(|it| is_elsewhere(it)) {
-            it.came = Some(it.came.unwrap_or_default() | is_clean);
-        }
-    }
-}
-
-/// Whether the logs of a node have a will of this client, whose session they have, and by which
-/// claim that had come; nothing if they do not have it.
-fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> Option<(bool, Claim)> {
-    let (mut last, mut has_will, mut claimed) = (None, true, Claim::NONE);
-    for logged in logs.iter().flatten() {
-        match logged.record() {
-            Record::Session { session, client_id, will, .. }
-                if ClientNo::of(client_id) == Some(client) =>
-            {
-                has_will = will.is_some();
-                if session == Lsn::NONE {
-                    (last, claimed) = (Some(logged.lsn), Claim::NONE);
-                }
-            }
-            Record::Claimed { session, claim } if last == Some(session) => claimed = claim,
-            Record::Gone { session } if last == Some(session) => last = None,
-            _ => {}
-        }
-    }
-    last.map(|_| (has_will, claimed))
 }
 
 /// The shards of a node, as the core has them.

@@ -2,7 +2,7 @@
 
 use super::super::World;
 use super::super::line::{BrokerEnd, Line};
-use super::Watch;
+use super::wills::Watch;
 use crate::message::Message;
 use crate::names::{ClientNo, MessageNo};
 use weir_core::{Claim, Mail, SessionMail};
