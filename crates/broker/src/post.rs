@@ -234,6 +234,10 @@ impl Post {
             // Its shards have not heard of the others.
             return;
         }
+        if self.is_joining && self.awaits_stand_ins() {
+            return;
+        }
+        self.await_no_more();
         self.gate.open();
         self.say_joining(false);
         if std::mem::take(&mut self.is_fenced) {
@@ -258,6 +262,7 @@ impl Post {
             self.board.count_fence();
             self.gate.wake();
         }
+        self.await_no_more();
         let all: Vec<Slot> = self.peers.keys().copied().collect();
         all.into_iter().for_each(|slot| self.lose(slot, carrier));
         self.go_apart();

@@ -39,6 +39,9 @@ pub(crate) struct PostCopies {
     /// This node is a stand-in.
     offering: Option<Offering>,
     news: Vec<(u64, CopyNews)>,
+    /// Until when this node waits at most for those who are to be in the place of lost ones, before
+    /// it lets clients in; 0 if there are none.
+    await_until: Micros,
     /// The membership whose sessions were looked at; 0 before the first.
     looked_at: u64,
 }
@@ -78,7 +81,8 @@ impl PostCopies {
         let opening = self.opening.as_ref().and_then(Opening::due);
         let missed = peers.values().filter_map(|peer| peer.missed_until);
         let look = (self.look_at > Micros(0)).then_some(self.look_at);
-        copying.into_iter().chain(opening).chain(missed).chain(look).min()
+        let awaited = (self.await_until > Micros(0)).then_some(self.await_until);
+        copying.into_iter().chain(opening).chain(missed).chain(look).chain(awaited).min()
     }
 
     /// How the copies of this node's log stand, and how many could not go on.
@@ -190,6 +194,28 @@ impl Post {
         peer.is_here && !peer.member.is_stand_in && is_kept
     }
 
+    /// Whether a node is lost whose sessions another is to serve, and does not yet: this one, which
+    /// does not know it, would let its clients in without them, and miss what they subscribe to.
+    pub(super) fn awaits_stand_ins(&mut self) -> bool {
+        let members = self.membership.members();
+        let is_member = |slot: Slot| members.nodes().any(|node| node.place.slot == slot);
+        let is_to_come =
+            |place: &Place| !is_member(place.slot) && members.opener(place.slot).is_some();
+        if !members.places().any(is_to_come) {
+            return false;
+        }
+        let (now, until) = (Micros(now_us()), &mut self.copies.await_until);
+        if *until == Micros(0) {
+            *until = now + MISS_MAX;
+        }
+        now < *until
+    }
+
+    /// Clients are let in, or nobody can be waited for.
+    pub(super) fn await_no_more(&mut self) {
+        self.copies.await_until = Micros(0);
+    }
+
     /// Whether a member is one that the shards wait for: it was away, or another has its place.
     pub(super) fn is_waited_for(&self, member: &Member) -> bool {
         let peer = self.peers.get(&member.slot).filter(|peer| peer.is_here);
@@ -219,7 +245,7 @@ impl Post {
 
     /// What is waited for may have come to be between two news of the members.
     fn let_in_at_last(&mut self) {
-        if self.copies.copying.is_some() && self.has_followed && self.membership.may_act() {
+        if self.has_followed && self.membership.may_act() {
             self.let_in();
         }
     }

@@ -64,6 +64,22 @@ fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
 }
 
 #[test]
+fn a_node_that_comes_while_another_is_lost_waits_for_who_is_in_its_place() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (_, nodes) = nodes(&etcd, 2);
+    let (mut of, _) = join(&nodes[0].address, "wanderer");
+    of.subscribe("t", QoS::AtLeastOnce);
+    nodes[0].signal(Signal::KILL);
+    let late = broker(etcd.node_with("late", ""));
+    let (mut publisher, _) = join(&late.address, "pub");
+    publish(&mut publisher, "t", "1", 1).unwrap();
+    assert!(is_acknowledged(&mut publisher));
+    let (mut of, was_there) = join(&late.address, "wanderer");
+    assert!(was_there);
+    assert_eq!(take(&mut of).as_deref(), Some("1"));
+}
+
+#[test]
 fn with_three_copies_two_nodes_are_lost_at_once_and_nothing_else() {
     let Some(etcd) = Etcd::start() else { return };
     let (_, mut nodes) = nodes(&etcd, 3);
