@@ -178,20 +178,25 @@ impl Post {
         else {
             return;
         };
-        let node = &peer.member.name;
-        tracing::warn!(node, "a node is lost");
-        tracing::info!(node, "another node is to serve the sessions of a lost one");
+        if !peer.member.is_stand_in {
+            let node = &peer.member.name;
+            tracing::warn!(node, "a node is lost");
+            tracing::info!(node, "another node is to serve the sessions of a lost one");
+            self.board.count_loss();
+        }
         peer.missed_until = Some(Micros(now_us()) + MISS_MAX);
         peer.link.disconnected();
         carrier.leave(slot);
-        self.board.count_loss();
     }
 
-    /// Whether what a node has is also at one that is there.
+    /// Whether what a node has is also at one that is there. A stand-in has ended, unless the node
+    /// that runs it is lost, and a third one has a copy too.
     fn is_to_come(&self, slot: Slot) -> bool {
         let Some(peer) = self.peers.get(&slot) else { return false };
-        let is_kept = self.membership.members().opener(slot).is_some();
-        peer.is_here && !peer.member.is_stand_in && is_kept
+        let members = self.membership.members();
+        let has_third = members.log_copy(slot).is_some_and(|copy| copy.keepers.len() > 1);
+        let is_kept = members.opener(slot).is_some();
+        peer.is_here && is_kept && (!peer.member.is_stand_in || has_third)
     }
 
     /// Whether a node is lost whose sessions another is to serve, and does not yet: this one, which
@@ -220,8 +225,11 @@ impl Post {
     pub(super) fn is_waited_for(&self, member: &Member) -> bool {
         let peer = self.peers.get(&member.slot).filter(|peer| peer.is_here);
         let is_copied = self.membership.members().log_copy(member.slot).is_some();
+        // Who comes behind a stand-in that has ended has nothing, but for another stand-in.
+        let is_after = |peer: &Peer| !peer.member.is_stand_in || member.is_stand_in;
         peer.is_some_and(|peer| {
-            peer.missed_until.is_some() || is_copied && !peer.member.is_stand_in
+            let is_missed = peer.missed_until.is_some() && is_after(peer);
+            is_missed || is_copied && !peer.member.is_stand_in
         })
     }
 

@@ -205,7 +205,10 @@ fn lost_of(own: (Slot, Incarnation), membership: &Membership) -> Vec<(LostNode, 
         let end = place.first_shard.saturating_add(place.shards);
         let (name, shards) = (place.name.clone(), place.first_shard..end);
         let lost = LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards };
-        (!is_member).then_some((lost, copy.state))
+        // If another has opened it, that one is lost as well.
+        let has_opened = copy.keepers.first() == Some(&own);
+        let state = if has_opened { copy.state } else { CopyState::Kept };
+        (!is_member).then_some((lost, state))
     });
     lost.collect()
 }

@@ -64,21 +64,17 @@ impl Members {
         self.view.copy_at(slot)
     }
 
-    /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it, if
-    /// that one is a member.
+    /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it: the
+    /// first keeper that is a member. If whoever has opened it is none any more, it is the turn of
+    /// the next.
     pub fn opener(&self, slot: Slot) -> Option<(Slot, Incarnation)> {
-        let LogCopy { keepers, state, .. } = self.log_copy(slot)?;
+        let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
         let is_member =
             |seat: &&Seat| self.view.node(seat.0).is_some_and(|node| node.incarnation == seat.1);
-        match state {
-            CopyState::Kept => keepers.iter().find(is_member),
-            CopyState::Opened => keepers.first().filter(is_member),
-            CopyState::Void => None,
-        }
-        .copied()
+        copy.keepers.iter().find(is_member).copied()
     }
 
-    /// Says that this node, which is a keeper, opens the copy of the log of a node that is no
+    /// Says that this node, whose turn it is, opens the copy of the log of a node that is no
     /// member any more. It counts once [`Members::log_copy`] says [`CopyState::Opened`]; if that
     /// does not come to be, it has to be asked for again. Where it says so already, nothing is
     /// asked. From then on that node becomes no member, but for a stand-in, while this one is one.
@@ -132,10 +128,14 @@ impl Members {
     ) -> Result<(), NotOpened> {
         let mut copy = self.log_copy(slot).cloned().ok_or(NotOpened::NotKeeper)?;
         let at = copy.keepers.iter().position(|&keeper| Some(keeper) == self.own_seat());
-        // Who has opened it stands before the others.
-        let at = at.filter(|&at| at == 0 || copy.state == CopyState::Kept);
         let at = at.ok_or(NotOpened::NotKeeper)?;
-        if copy.state != from {
+        // Who has opened it stands before the others, and may not be a member any more.
+        let is_next = to == CopyState::Opened && self.opener(slot) == self.own_seat();
+        let is_own = at == 0 || copy.state == CopyState::Kept;
+        if !is_own && !is_next {
+            return Err(NotOpened::NotKeeper);
+        }
+        if is_own && copy.state != from {
             return if copy.state == to { Ok(()) } else { Err(NotOpened::NotKeeper) };
         }
         if self.view.member_at(slot) != Revision::NONE {

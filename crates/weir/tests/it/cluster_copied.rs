@@ -64,6 +64,31 @@ fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
 }
 
 #[test]
+fn who_stands_in_for_a_node_is_lost_as_well_and_the_third_takes_over() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (_, mut nodes) = nodes(&etcd, 3);
+    let (mut of, _) = join(&nodes[0].address, "wanderer");
+    of.subscribe("t", QoS::AtLeastOnce);
+    drop(of);
+    let (mut publisher, _) = join(&nodes[0].address, "pub");
+    publish(&mut publisher, "t", "1", 1).unwrap();
+    assert!(is_acknowledged(&mut publisher));
+    etcd.hold_stand_ins();
+    let serves = "opening the copy of the log of a node that is lost node=\"a\"";
+    for (lost, next) in [(0, 1), (1, 2)] {
+        nodes[lost].signal(Signal::KILL);
+        nodes[lost].child.wait().unwrap();
+        nodes[next].says(serves);
+        nodes[next].says("letters pass to and from a node node=\"a\"");
+    }
+    etcd.release_stand_ins();
+    nodes[2].says("the sessions of a lost node are this node's now");
+    let (mut of, was_there) = join(&nodes[2].address, "wanderer");
+    assert!(was_there);
+    assert_eq!(take(&mut of).as_deref(), Some("1"));
+}
+
+#[test]
 fn a_node_that_comes_while_another_is_lost_waits_for_who_is_in_its_place() {
     let Some(etcd) = Etcd::start() else { return };
     let (_, nodes) = nodes(&etcd, 2);

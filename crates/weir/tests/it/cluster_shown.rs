@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use weir_control::Caller;
 
+/// The key of a member that stand-ins wait for.
+const HOLDS: &str = "weir/weir/members/3";
+
 /// A node with a control socket.
 struct Node {
     broker: Broker,
@@ -122,6 +125,19 @@ impl Etcd {
         self.put("weir/weir/members/0", &member);
     }
 
+    /// What stands in for a node waits for this one, which says nothing, and has its sessions.
+    pub(crate) fn hold_stand_ins(&self) {
+        let mute = json!({
+            "name": "mute", "slot": 3, "first_shard": 6, "shards": 1, "incarnation": 1,
+            "address": "127.0.0.1:1", "letters": 3, "letters_min": 1,
+        });
+        self.put(HOLDS, &mute);
+    }
+
+    pub(crate) fn release_stand_ins(&self) {
+        self.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode(HOLDS) }));
+    }
+
     fn put(&self, key: &str, value: &Value) {
         let [key, value] = [key.to_owned(), value.to_string()].map(|it| BASE64_STANDARD.encode(it));
         self.ask("put", &json!({ "key": key, "value": value }));
@@ -214,21 +230,13 @@ fn copies_are_shown_and_which_node_another_stands_in_for() {
 
     b.broker.signal(Signal::KILL);
     b.broker.child.wait().unwrap();
-    // What stands in for it waits for this one.
-    let key = "weir/weir/members/3";
-    etcd.put(
-        key,
-        &json!({
-            "name": "mute", "slot": 3, "first_shard": 6, "shards": 1, "incarnation": 1,
-            "address": "127.0.0.1:1", "letters": 3, "letters_min": 1,
-        }),
-    );
+    etcd.hold_stand_ins();
     let cluster = a.shows(|cluster| states(cluster) == ["own", "stand_in", "down"]);
     assert_eq!(cluster["nodes"][1]["copy"], json!({ "keepers": ["a"], "state": "opened" }));
     let table = said(&a.ctl(&["cluster"]));
     assert!(table.contains("\nb                  1      2-3  STAND-IN  "), "{table}");
     assert!(table.contains("\nb               a, which serves its sessions\n"), "{table}");
-    etcd.ask("deleterange", &json!({ "key": BASE64_STANDARD.encode(key) }));
+    etcd.release_stand_ins();
     a.broker.says("a node does not have all of this node's log any more node=\"b\"");
     let cluster = a.shows(|cluster| {
         states(cluster) == ["own", "away"] && cluster["nodes"][1]["copy"]["state"] == "void"

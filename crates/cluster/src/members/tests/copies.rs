@@ -141,6 +141,29 @@ fn of_two_keepers_the_first_that_is_there_opens_its_copy() {
 }
 
 #[test]
+fn what_a_keeper_has_opened_that_is_lost_as_well_the_next_opens() {
+    let (mut desk, copy) = desk_with_copy();
+    let late = desk.add("c");
+    desk.until(seconds(11));
+    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
+    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
+    desk.cut(1);
+    desk.until(seconds(18));
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    assert_eq!(close(&mut desk, late, 1), Err(NotOpened::NotKeeper), "the first has");
+    // The owner would be a member again, if nobody served its sessions.
+    desk.cut.clear();
+    desk.cut(0);
+    desk.until(seconds(28));
+    assert_eq!(desk.nodes[1].own_seat(), None);
+    assert_eq!(desk.nodes[late].opener(Slot(1)), Some(second));
+    assert_eq!(open(&mut desk, late, 1), Ok(()));
+    let opened = LogCopy { keepers: vec![second, first], state: CopyState::Opened, ..copy };
+    assert_eq!(desk.nodes[late].log_copy(Slot(1)), Some(&opened));
+    assert_eq!(close(&mut desk, late, 1), Ok(()));
+}
+
+#[test]
 fn what_one_keeper_cannot_serve_another_may_open() {
     let (mut desk, copy) = desk_with_copy();
     let late = desk.add("c");
