@@ -50,6 +50,8 @@ impl Carried {
 pub(crate) enum NodeNews {
     /// It is there.
     Joined(Range<u16>),
+    /// It is there, and serves the sessions of a lost one that these shards have not known.
+    StandInJoined(Range<u16>),
     /// It is not there any more.
     Lost(Range<u16>),
     /// It was away, and is there with what it had: itself, or another in its place.

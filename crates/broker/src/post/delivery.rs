@@ -27,7 +27,11 @@ impl Inbox for Delivery<'_> {
         if std::mem::take(self.is_back) && was_here {
             tell_all(self.mailbox, self.own, || NodeNews::Replaced(shards.clone()));
         } else if !was_here {
-            tell_all(self.mailbox, self.own, || NodeNews::Joined(shards.clone()));
+            let news = match self.member.is_stand_in {
+                true => NodeNews::StandInJoined,
+                false => NodeNews::Joined,
+            };
+            tell_all(self.mailbox, self.own, || news(shards.clone()));
         }
         let is_resumed = peer.is_resumed;
         tracing::info!(node = self.member.name, is_resumed, "letters pass to and from a node");

@@ -126,6 +126,7 @@ impl Output<'_> {
         let now = self.now();
         match news {
             NodeNews::Joined(node) => shard.node_joined(node, now, self),
+            NodeNews::StandInJoined(node) => shard.stand_in_joined(node, now, self),
             NodeNews::Lost(node) => {
                 shard.node_lost(node, now, self);
                 self.say_lists(shard);

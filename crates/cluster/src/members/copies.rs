@@ -64,9 +64,9 @@ impl Members {
         self.view.copy_at(slot)
     }
 
-    /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it: the
-    /// first keeper that is a member. If whoever has opened it is none any more, it is the turn of
-    /// the next.
+    /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it:
+    /// the first keeper that is a member. If whoever has opened it is none any more, it is the turn
+    /// of the next.
     pub fn opener(&self, slot: Slot) -> Option<(Slot, Incarnation)> {
         let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
         let is_member =

@@ -52,6 +52,16 @@ impl Shard {
     /// Another node is here: its shards have these identifiers. They are told of all that is here.
     /// If they were here before, all shards of this node have been told since that they were lost.
     pub fn node_joined(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.join(node, false, now, sink);
+    }
+
+    /// As [`Shard::node_joined`]: who is here serves a lost node's sessions, which this one has not
+    /// known. Of a session that is here as well it may have the later.
+    pub fn stand_in_joined(&mut self, node: Range<u16>, now: Micros, sink: &mut impl Sink) {
+        self.join(node, true, now, sink);
+    }
+
+    fn join(&mut self, node: Range<u16>, is_stand_in: bool, now: Micros, sink: &mut impl Sink) {
         self.slices.begin();
         self.finish_forgetting(&node);
         let shards = usize::from(node.end);
@@ -62,7 +72,7 @@ impl Shard {
         self.begin_list(&node, sink);
         node.clone().for_each(|shard| self.mail_restored(ShardId(shard), sink));
         self.claim_of(&node, now, sink);
-        self.list_all(node, (visit, false), now, sink);
+        self.list_all(node, (visit, is_stand_in), now, sink);
         self.settle(now, sink);
     }
 
@@ -246,10 +256,9 @@ impl Shard {
             self.slices.add(LETTER_STEPS);
             let Some(key) = self.clients.step(&mut list.session) else { continue };
             // Who is in the place of a lost node may have a session from its log that its client
-            // has begun anew since, to leave it with its connection.
-            if !self.claims.is_stand_in
-                && (list.is_replaced || self.clients[key].outlives_connection())
-            {
+            // has begun anew since, to leave it with its connection. So may two such of each other.
+            let is_told = self.clients[key].outlives_connection() && !self.claims.is_stand_in;
+            if list.is_replaced || is_told {
                 self.tell_of_session(key, &list.to, sink);
             }
         }

@@ -1,8 +1,8 @@
 //! What a node does for another that is lost, whose sessions it serves from the copy of its log.
 //!
 //! A stand-in has the lost node's shards, restored from the copy, and no clients. It lists no
-//! sessions: they are where they are claimed. Once it knows all that the other nodes have, it
-//! offers its sessions to the node that has the copy, which claims them.
+//! sessions, but to other stand-ins: they are where they are claimed. Once it knows all that the
+//! other nodes have, it offers its sessions to the node that has the copy, which claims them.
 
 use super::Shard;
 use super::nodes::ask_for_receipt;

@@ -439,10 +439,13 @@ impl World {
     /// The shards of a node and all others are told of each other.
     fn join(&mut self, shards: &Range<usize>) {
         let size = self.size;
+        let away = self.copies.away.as_ref().map_or(0..0, |away| node(&away.shards));
         for shard in shards.clone() {
             for other in size.all().filter(|other| *other != node(shards)) {
-                self.say(shard as u16, |shard, now, sink| {
-                    shard.node_joined(other.clone(), now, sink);
+                let is_stand_in = away.contains(&other.start);
+                self.say(shard as u16, |shard, now, sink| match is_stand_in {
+                    true => shard.stand_in_joined(other.clone(), now, sink),
+                    false => shard.node_joined(other.clone(), now, sink),
                 });
             }
         }
