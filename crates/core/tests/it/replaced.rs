@@ -386,6 +386,30 @@ fn a_stand_in_stays_until_all_know_that_its_members_of_groups_have_left() {
 }
 
 #[test]
+fn of_a_session_that_two_stand_ins_have_the_later_stays() {
+    let mut net = nodes();
+    let old = join_at(&mut net, LOST, "c", kept());
+    net.cut(old);
+    settle(&mut net);
+    let recorded = net.wires[LOST].log.len();
+    let back = join_at(&mut net, 2, "c", kept());
+    net.cut(back);
+    settle(&mut net);
+    // Its log does not say that the session has left.
+    begin_again(&mut net, recorded);
+    let Net { shards, wires, now, .. } = &mut net;
+    for (at, other) in [(LOST, 2), (2, LOST)] {
+        shards[at].stand_in();
+        let other = other as u16..other as u16 + 1;
+        shards[at].node_lost(other.clone(), *now, &mut wires[at]);
+        shards[at].stand_in_joined(other, *now, &mut wires[at]);
+    }
+    assert_eq!([LOST, 2].map(|at| net.shards[at].stats().sessions), [1, 1]);
+    settle(&mut net);
+    assert_eq!([LOST, 2].map(|at| net.shards[at].stats().sessions), [0, 1]);
+}
+
+#[test]
 fn a_client_that_comes_while_its_session_does_gets_it_wherever() {
     for (node, letters) in [1, 2].into_iter().flat_map(|node| (0..50).map(move |at| (node, at))) {
         let (mut net, publisher) = absent(Q1);
