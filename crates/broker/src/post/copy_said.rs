@@ -9,7 +9,7 @@ use weir_core::Micros;
 pub(super) const LOOK_EVERY: Micros = Micros(100_000);
 
 /// How long a keeper may be silent that has what to say, while another is not.
-const LATE: Micros = Micros(1_000_000);
+const LATE: Micros = Micros(2_000_000);
 
 #[derive(Default)]
 pub(super) struct CopySaid {

@@ -11,10 +11,14 @@ use weir_cluster::{CopyState, Incarnation, LogCopy, Revision, Slot};
 use weir_control::OwnCopyState;
 use weir_core::Micros;
 
-/// How long to wait before the agreement is asked again, and before another copy is begun where one
-/// could not go on.
+/// How long to wait before the agreement is asked again.
 const AGAIN: Micros = Micros(100_000);
+
+/// How long before another copy is begun where one could not go on: twice as long each time, and so
+/// many times, as all that there is goes there anew. One that went on for so long begins again.
 const REST: Micros = Micros(5_000_000);
+const RESTS_MAX: u32 = 6;
+const GOOD: Micros = Micros(300_000_000);
 
 /// A membership.
 type Seat = (Slot, Incarnation);
@@ -80,6 +84,10 @@ pub(super) struct Copying {
 #[derive(Debug)]
 struct Copy {
     stage: Stage,
+    /// Since when all shards have a whole one.
+    whole_at: Micros,
+    /// How many could not go on, one after the other.
+    rests: u32,
     /// When the next may begin in its place, after one that could not go on; 0 if at once.
     begin_at: Micros,
 }
@@ -150,7 +158,8 @@ impl Stage {
 impl Copying {
     /// Of a node of so many shards, with so many copies.
     pub(super) fn new(shards: usize, copies: usize) -> Self {
-        let copy = || Copy { stage: Stage::None, begin_at: Micros(0) };
+        let (none, stage) = (Micros(0), || Stage::None);
+        let copy = || Copy { stage: stage(), whole_at: none, rests: 0, begin_at: none };
         let copies = std::iter::repeat_with(copy).take(copies).collect();
         Self { shards, copies, names: 0, ask_at: Micros(0), failures: 0 }
     }
@@ -187,8 +196,12 @@ impl Copying {
     /// The keeper's disk takes no more of it.
     pub(super) fn note_failed(&mut self, name: u64, seen: &Seen<'_>) -> Option<Order> {
         let copy = self.of_name(name).filter(|copy| !copy.stage.is_ending())?;
+        if copy.stage.is_named() && seen.now > copy.whole_at + GOOD {
+            copy.rests = 0;
+        }
         copy.stage = copy.stage.ending(seen.revision, false);
-        copy.begin_at = seen.now + REST;
+        copy.begin_at = Micros(seen.now.0 + (REST.0 << copy.rests));
+        copy.rests = (copy.rests + 1).min(RESTS_MAX);
         let is_over = copy.stage == Stage::None;
         self.failures += 1;
         self.ask_at = seen.now;
@@ -265,7 +278,7 @@ impl Copying {
 
     /// What is next of one copy.
     fn step(&mut self, at: usize, seen: &Seen<'_>) -> Option<Order> {
-        let Copy { stage, begin_at } = &self.copies[at];
+        let Copy { stage, begin_at, .. } = &self.copies[at];
         match stage {
             Stage::None if *begin_at > seen.now || self.is_stray_named(seen) => None,
             Stage::None => {
@@ -284,6 +297,7 @@ impl Copying {
             }
             Stage::Filling { keeper, name, whole } if *whole == self.shards => {
                 self.copies[at].stage = Stage::Named { keeper: keeper.clone(), name: *name };
+                self.copies[at].whole_at = seen.now;
                 self.ask_at = seen.now;
                 None
             }
@@ -419,6 +433,12 @@ mod tests {
             self.copying.states(named).map(|(state, _)| state).collect()
         }
 
+        fn fail(&mut self, name: u64) -> Option<Order> {
+            let Self { copying, keepers, now, revision, record } = self;
+            let (record, revision) = (record.as_ref(), Revision(*revision));
+            copying.note_failed(name, &Seen { own: OWN, record, revision, keepers, now: *now })
+        }
+
         fn end(&mut self) {
             let ended = self.next();
             assert!(matches!(ended, Some(Order::End(_))), "{ended:?}");
@@ -532,12 +552,25 @@ mod tests {
         let mut world = World::new(&[2]);
         world.write(&[]);
         let Some(Order::Begin { copy, .. }) = world.next() else { panic!("no copy begins") };
-        let World { copying, keepers, now, .. } = &mut world;
-        let seen = Seen { own: OWN, record: None, revision: Revision(1), keepers, now: *now };
-        assert_eq!(copying.note_failed(copy + 1, &seen), None, "of another copy");
-        assert_eq!(copying.note_failed(copy, &seen), Some(Order::End(copy)));
-        assert_eq!(copying.failures, 1);
-        assert_eq!(world.next(), None);
+        assert_eq!(world.fail(copy + 1), None, "of another copy");
+        let mut failing = copy;
+        for times in 0..RESTS_MAX + 2 {
+            assert_eq!(world.fail(failing), Some(Order::End(failing)));
+            world.now = Micros(world.now.0 + (REST.0 << times.min(RESTS_MAX)) - 1);
+            assert_eq!(world.next(), None, "it is left alone for long, as it is so again");
+            world.now = world.now + Micros(1);
+            let Some(Order::Begin { copy, .. }) = world.next() else { panic!("no copy begins") };
+            failing = copy;
+        }
+        assert_eq!(world.copying.failures, u64::from(RESTS_MAX + 2));
+        // One that went on for long.
+        (0..2).for_each(|_| world.copying.note_whole(failing));
+        assert_eq!(world.next(), name(&[2]));
+        world.write(&[2]);
+        world.now = world.now + GOOD + Micros(1);
+        assert_eq!((world.fail(failing), world.next()), (None, name(&[])));
+        world.write(&[]);
+        world.end();
         world.now = world.now + REST;
         assert!(matches!(world.next(), Some(Order::Begin { .. })));
     }
