@@ -3,7 +3,9 @@
 use crate::cluster::{Etcd, broker};
 use crate::store::{is_acknowledged, join, publish, take};
 use crate::support::Broker;
+use crate::support::blocking::Blocking;
 use rustix::process::Signal;
+use std::ops::RangeInclusive;
 use weir_wire::QoS;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -23,85 +25,91 @@ fn is_copied(node: &mut Broker) {
     node.says("another node has all of this node's log");
 }
 
+/// A client has been at this node, and has subscribed to `t`.
+fn leave_session(node: &Broker, name: &str) {
+    let (mut of, _) = join(&node.address, name);
+    of.subscribe("t", QoS::AtLeastOnce);
+}
+
+/// Publishes these numbers, each once the one before is acknowledged.
+fn send(publisher: &mut Blocking, numbers: RangeInclusive<u16>) {
+    for count in numbers {
+        publish(publisher, "t", &count.to_string(), count).unwrap();
+        assert!(is_acknowledged(publisher), "{count}");
+    }
+}
+
+/// The client comes to this node, finds its session, and gets these numbers.
+fn finds(node: &Broker, name: &str, numbers: RangeInclusive<u16>) {
+    let (mut of, was_there) = join(&node.address, name);
+    assert!(was_there, "{name}");
+    for count in numbers {
+        assert_eq!(take(&mut of), Some(count.to_string()), "{name}");
+    }
+}
+
+fn has_them(node: &mut Broker) {
+    node.says("the sessions of a lost node are this node's now");
+}
+
+fn kill(node: &mut Broker) {
+    node.signal(Signal::KILL);
+    node.child.wait().unwrap();
+}
+
 #[test]
 fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
     let Some(etcd) = Etcd::start() else { return };
     let (configs, mut nodes) = nodes(&etcd, 2);
-    let (mut of, _) = join(&nodes[0].address, "wanderer");
-    of.subscribe("t", QoS::AtLeastOnce);
-    drop(of);
+    leave_session(&nodes[0], "wanderer");
     let (mut publisher, _) = join(&nodes[1].address, "pub");
-    let mut send = |numbers: std::ops::RangeInclusive<u16>| {
-        for count in numbers {
-            publish(&mut publisher, "t", &count.to_string(), count).unwrap();
-            assert!(is_acknowledged(&mut publisher), "{count}");
-        }
-    };
-    send(1..=5);
-    nodes[0].signal(Signal::KILL);
-    nodes[0].child.wait().unwrap();
+    send(&mut publisher, 1..=5);
+    kill(&mut nodes[0]);
     // It is acknowledged once whoever serves the session has it.
-    send(6..=8);
-    let (mut of, was_there) = join(&nodes[2].address, "wanderer");
-    assert!(was_there);
-    let came = [(); 8].map(|()| take(&mut of).unwrap());
-    assert_eq!(came, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    send(&mut publisher, 6..=8);
+    finds(&nodes[2], "wanderer", 1..=8);
     // The node is back without it, and gets it with its client; then it is lost once more.
-    drop(of);
     nodes[0] = broker(&configs[0]);
     is_copied(&mut nodes[0]);
     let (mut of, was_there) = join(&nodes[0].address, "wanderer");
     assert!(was_there);
-    send(9..=9);
+    send(&mut publisher, 9..=9);
     assert_eq!(take(&mut of).as_deref(), Some("9"));
     drop(of);
-    send(10..=10);
-    nodes[0].signal(Signal::KILL);
-    nodes[0].child.wait().unwrap();
-    let (mut of, was_there) = join(&nodes[1].address, "wanderer");
-    assert!(was_there);
-    assert_eq!(take(&mut of).as_deref(), Some("10"));
+    send(&mut publisher, 10..=10);
+    kill(&mut nodes[0]);
+    finds(&nodes[1], "wanderer", 10..=10);
 }
 
 #[test]
 fn who_stands_in_for_a_node_is_lost_as_well_and_the_third_takes_over() {
     let Some(etcd) = Etcd::start() else { return };
     let (_, mut nodes) = nodes(&etcd, 3);
-    let (mut of, _) = join(&nodes[0].address, "wanderer");
-    of.subscribe("t", QoS::AtLeastOnce);
-    drop(of);
+    leave_session(&nodes[0], "wanderer");
     let (mut publisher, _) = join(&nodes[0].address, "pub");
-    publish(&mut publisher, "t", "1", 1).unwrap();
-    assert!(is_acknowledged(&mut publisher));
+    send(&mut publisher, 1..=1);
     etcd.hold_stand_ins();
     let serves = "opening the copy of the log of a node that is lost node=\"a\"";
     for (lost, next) in [(0, 1), (1, 2)] {
-        nodes[lost].signal(Signal::KILL);
-        nodes[lost].child.wait().unwrap();
+        kill(&mut nodes[lost]);
         nodes[next].says(serves);
         nodes[next].says("letters pass to and from a node node=\"a\"");
     }
     etcd.release_stand_ins();
-    nodes[2].says("the sessions of a lost node are this node's now");
-    let (mut of, was_there) = join(&nodes[2].address, "wanderer");
-    assert!(was_there);
-    assert_eq!(take(&mut of).as_deref(), Some("1"));
+    has_them(&mut nodes[2]);
+    finds(&nodes[2], "wanderer", 1..=1);
 }
 
 #[test]
 fn a_node_that_comes_while_another_is_lost_waits_for_who_is_in_its_place() {
     let Some(etcd) = Etcd::start() else { return };
-    let (_, nodes) = nodes(&etcd, 2);
-    let (mut of, _) = join(&nodes[0].address, "wanderer");
-    of.subscribe("t", QoS::AtLeastOnce);
-    nodes[0].signal(Signal::KILL);
+    let (_, mut nodes) = nodes(&etcd, 2);
+    leave_session(&nodes[0], "wanderer");
+    kill(&mut nodes[0]);
     let late = broker(etcd.node_with("late", ""));
     let (mut publisher, _) = join(&late.address, "pub");
-    publish(&mut publisher, "t", "1", 1).unwrap();
-    assert!(is_acknowledged(&mut publisher));
-    let (mut of, was_there) = join(&late.address, "wanderer");
-    assert!(was_there);
-    assert_eq!(take(&mut of).as_deref(), Some("1"));
+    send(&mut publisher, 1..=1);
+    finds(&late, "wanderer", 1..=1);
 }
 
 #[test]
@@ -109,27 +117,14 @@ fn with_three_copies_two_nodes_are_lost_at_once_and_nothing_else() {
     let Some(etcd) = Etcd::start() else { return };
     let (_, mut nodes) = nodes(&etcd, 3);
     let sessions = ["first", "second"];
-    for (node, name) in nodes.iter().zip(sessions) {
-        let (mut of, _) = join(&node.address, name);
-        of.subscribe("t", QoS::AtLeastOnce);
-    }
+    nodes.iter().zip(sessions).for_each(|(node, name)| leave_session(node, name));
     // From one that will be lost to itself and to the other.
     let (mut publisher, _) = join(&nodes[0].address, "pub");
-    for count in 1..=5 {
-        publish(&mut publisher, "t", &count.to_string(), count).unwrap();
-        assert!(is_acknowledged(&mut publisher), "{count}");
-    }
+    send(&mut publisher, 1..=5);
     nodes[..2].iter().for_each(|node| node.signal(Signal::KILL));
-    for node in &mut nodes[..2] {
-        node.child.wait().unwrap();
-    }
+    nodes[..2].iter_mut().for_each(kill);
+    sessions.iter().for_each(|_| has_them(&mut nodes[2]));
     let (mut publisher, _) = join(&nodes[2].address, "other");
-    publish(&mut publisher, "t", "6", 6).unwrap();
-    assert!(is_acknowledged(&mut publisher));
-    for name in sessions {
-        let (mut of, was_there) = join(&nodes[2].address, name);
-        assert!(was_there, "{name}");
-        let came = [(); 6].map(|()| take(&mut of).unwrap());
-        assert_eq!(came, ["1", "2", "3", "4", "5", "6"], "{name}");
-    }
+    send(&mut publisher, 6..=6);
+    sessions.into_iter().for_each(|name| finds(&nodes[2], name, 1..=6));
 }

@@ -3,6 +3,9 @@
 use super::*;
 use crate::records::{CopyState, LogCopy, NamedCopy};
 
+/// The third node.
+const LATE: usize = 2;
+
 /// Two nodes, of which the second has said that the first keeps a copy of its log.
 fn desk_with_copy() -> (Desk, LogCopy) {
     let mut desk = Desk::new(&["a", "b"]);
@@ -11,6 +14,18 @@ fn desk_with_copy() -> (Desk, LogCopy) {
     assert_eq!(keep(&mut desk, 1, &[keeper]), Ok(()));
     let (slot, owner) = owner;
     (desk, LogCopy { slot, owner, keepers: vec![keeper], state: CopyState::Kept })
+}
+
+/// A third node keeps a copy as well, and the owner is lost.
+fn lost_with_two_keepers() -> (Desk, LogCopy, [Seat; 2]) {
+    let (mut desk, copy) = desk_with_copy();
+    assert_eq!(desk.add("c"), LATE);
+    desk.until(seconds(11));
+    let keepers = [copy.keepers[0], desk.nodes[LATE].own_seat().unwrap()];
+    assert_eq!(keep(&mut desk, 1, &keepers), Ok(()));
+    desk.cut(1);
+    desk.until(seconds(18));
+    (desk, copy, keepers)
 }
 
 fn keep(desk: &mut Desk, at: usize, keepers: &[Seat]) -> Result<(), Busy> {
@@ -120,60 +135,42 @@ fn an_owner_whose_keeper_is_lost_too_is_back_with_what_it_has() {
 
 #[test]
 fn of_two_keepers_the_first_that_is_there_opens_its_copy() {
-    let (mut desk, copy) = desk_with_copy();
-    let late = desk.add("c");
-    desk.until(seconds(11));
-    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
-    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
-    desk.cut(1);
-    desk.until(seconds(18));
-    let opener = |desk: &Desk| desk.nodes[late].opener(Slot(1));
+    let (mut desk, _, [first, second]) = lost_with_two_keepers();
+    let opener = |desk: &Desk| desk.nodes[LATE].opener(Slot(1));
     assert_eq!(opener(&desk), Some(first));
     // The first is lost as well, before it has opened anything.
     desk.cut(0);
     desk.until(seconds(28));
     assert_eq!(opener(&desk), Some(second));
-    assert_eq!(open(&mut desk, late, 1), Ok(()));
-    let LogCopy { keepers, state, .. } = desk.nodes[late].log_copy(Slot(1)).unwrap();
+    assert_eq!(open(&mut desk, LATE, 1), Ok(()));
+    let LogCopy { keepers, state, .. } = desk.nodes[LATE].log_copy(Slot(1)).unwrap();
     assert_eq!((keepers, *state), (&vec![second, first], CopyState::Opened));
     assert_eq!(opener(&desk), Some(second));
-    assert_eq!((close(&mut desk, late, 1), opener(&desk)), (Ok(()), None));
+    assert_eq!((close(&mut desk, LATE, 1), opener(&desk)), (Ok(()), None));
 }
 
 #[test]
 fn what_a_keeper_has_opened_that_is_lost_as_well_the_next_opens() {
-    let (mut desk, copy) = desk_with_copy();
-    let late = desk.add("c");
-    desk.until(seconds(11));
-    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
-    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
-    desk.cut(1);
-    desk.until(seconds(18));
+    let (mut desk, copy, [first, second]) = lost_with_two_keepers();
     assert_eq!(open(&mut desk, 0, 1), Ok(()));
-    assert_eq!(close(&mut desk, late, 1), Err(NotOpened::NotKeeper), "the first has");
+    assert_eq!(close(&mut desk, LATE, 1), Err(NotOpened::NotKeeper), "the first has");
     // The owner would be a member again, if nobody served its sessions.
     desk.cut.clear();
     desk.cut(0);
     desk.until(seconds(28));
     assert_eq!(desk.nodes[1].own_seat(), None);
-    assert_eq!(desk.nodes[late].opener(Slot(1)), Some(second));
-    assert_eq!(open(&mut desk, late, 1), Ok(()));
+    assert_eq!(desk.nodes[LATE].opener(Slot(1)), Some(second));
+    assert_eq!(open(&mut desk, LATE, 1), Ok(()));
     let opened = LogCopy { keepers: vec![second, first], state: CopyState::Opened, ..copy };
-    assert_eq!(desk.nodes[late].log_copy(Slot(1)), Some(&opened));
-    assert_eq!(close(&mut desk, late, 1), Ok(()));
+    assert_eq!(desk.nodes[LATE].log_copy(Slot(1)), Some(&opened));
+    assert_eq!(close(&mut desk, LATE, 1), Ok(()));
 }
 
 #[test]
 fn what_one_keeper_cannot_serve_another_may_open() {
-    let (mut desk, copy) = desk_with_copy();
-    let late = desk.add("c");
-    desk.until(seconds(11));
-    let (first, second) = (copy.keepers[0], desk.nodes[late].own_seat().unwrap());
-    assert_eq!(keep(&mut desk, 1, &[first, second]), Ok(()));
-    desk.cut(1);
-    desk.until(seconds(18));
+    let (mut desk, _, [_, second]) = lost_with_two_keepers();
     assert_eq!(open(&mut desk, 0, 1), Ok(()));
-    assert_eq!(open(&mut desk, late, 1), Err(NotOpened::NotKeeper), "the first has");
+    assert_eq!(open(&mut desk, LATE, 1), Err(NotOpened::NotKeeper), "the first has");
     let give_back = |members: &mut Members, now, sink: &mut Collected| {
         members.give_back_log_of(Slot(1), now, sink)
     };
@@ -181,7 +178,7 @@ fn what_one_keeper_cannot_serve_another_may_open() {
     desk.exchange();
     desk.until(seconds(19));
     assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::NotKeeper));
-    assert_eq!(open(&mut desk, late, 1), Ok(()));
+    assert_eq!(open(&mut desk, LATE, 1), Ok(()));
     assert_eq!(desk.nodes[0].opener(Slot(1)), Some(second));
 }
 
