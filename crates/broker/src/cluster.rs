@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSo
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_carrier::tcp::Tls;
-use weir_cluster::{Members, MembersSettings, Times};
+use weir_cluster::{Members, MembersSettings, Slot, Times};
 use weir_core::Mail;
 use weir_etcd::{Etcd, EtcdSettings, User};
 use weir_transport::tls::{Certificates, PemError, PrivateKey};
@@ -151,7 +151,7 @@ impl ClusterConfig {
             letters: Mail::VERSION.into(),
             letters_min: Mail::VERSION_MIN.into(),
             times: Times::default(),
-            is_stand_in: self.stand_in.is_some(),
+            keeper: self.stand_in.as_ref().map(|stand_in| Slot(stand_in.keeper)),
         }
     }
 

@@ -173,7 +173,7 @@ impl Post {
         let again = (!self.is_posted).then_some(now + SOON);
         let links = self.peers.values().filter_map(|peer| peer.link.poll_timeout());
         let names = Names::due(&self.peers, carrier);
-        let copies = self.copies.due(&self.peers);
+        let copies = self.copies.due(&self.peers, self.membership.may_act(), now);
         let due =
             links.chain(again).chain(names).chain(copies).chain(self.membership.due()).min()?;
         Some(Duration::from_micros(due.0.saturating_sub(now.0)))

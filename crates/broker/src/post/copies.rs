@@ -75,14 +75,21 @@ impl PostCopies {
         }
     }
 
-    /// When [`Post::look_after_copies`] is due without news.
-    pub(super) fn due(&self, peers: &BTreeMap<Slot, Peer>) -> Option<Micros> {
+    /// When [`Post::look_after_copies`] is due without news. Nothing of this node's own copies is
+    /// while it may not act.
+    pub(super) fn due(
+        &self,
+        peers: &BTreeMap<Slot, Peer>,
+        may_act: bool,
+        now: Micros,
+    ) -> Option<Micros> {
         let copying = self.copying.as_ref().and_then(Copying::due);
+        let look = (self.look_at > Micros(0)).then_some(self.look_at);
+        let own = copying.into_iter().chain(look).filter(|_| may_act);
         let opening = self.opening.as_ref().and_then(Opening::due);
         let missed = peers.values().filter_map(|peer| peer.missed_until);
-        let look = (self.look_at > Micros(0)).then_some(self.look_at);
-        let awaited = (self.await_until > Micros(0)).then_some(self.await_until);
-        copying.into_iter().chain(opening).chain(missed).chain(look).chain(awaited).min()
+        let awaited = Some(self.await_until).filter(|&until| until > now);
+        own.chain(opening).chain(missed).chain(awaited).min()
     }
 
     /// How the copies of this node's log stand, and how many could not go on.
@@ -189,8 +196,8 @@ impl Post {
         carrier.leave(slot);
     }
 
-    /// Whether what a node has is also at one that is there. A stand-in has ended, unless the node
-    /// that runs it is lost, and a third one has a copy too.
+    /// Whether somebody is to come in the place of a node. One that had a stand-in may have another
+    /// with three copies, until the agreement says that its sessions are other nodes' now.
     fn is_to_come(&self, slot: Slot) -> bool {
         let Some(peer) = self.peers.get(&slot) else { return false };
         let members = self.membership.members();
@@ -227,10 +234,7 @@ impl Post {
         let is_copied = self.membership.members().log_copy(member.slot).is_some();
         // Who comes behind a stand-in that has ended has nothing, but for another stand-in.
         let is_after = |peer: &Peer| !peer.member.is_stand_in || member.is_stand_in;
-        peer.is_some_and(|peer| {
-            let is_missed = peer.missed_until.is_some() && is_after(peer);
-            is_missed || is_copied && !peer.member.is_stand_in
-        })
+        peer.is_some_and(|peer| is_after(peer) && (peer.missed_until.is_some() || is_copied))
     }
 
     /// Does what is due about copies.
@@ -276,7 +280,8 @@ impl Post {
             };
             order.into_iter().for_each(|order| self.obey(order));
         }
-        copying.note_late(&self.copies.late(now), &self.seen(own, &keepers, now));
+        let late = copying.note_late(&self.copies.late(now), &self.seen(own, &keepers, now));
+        late.into_iter().for_each(|order| self.obey(order));
         while let Some(order) = copying.next(&self.seen(own, &keepers, now)) {
             self.obey(order);
         }

@@ -4,7 +4,7 @@
 //! whole waits for it from then on. Once all are, the cluster's agreement names the keeper: from
 //! then on it may open the copy if this node is lost. A keeper that is lost is first named no more,
 //! and only then does nobody wait for it: so whoever opens a copy has all that was acknowledged.
-//! So is one that is late while another is not: of three nodes two go on.
+//! The same goes for one that is late while another is not: of three nodes two go on.
 
 use std::ops::Range;
 use weir_cluster::{CopyState, Incarnation, LogCopy, Revision, Slot};
@@ -14,8 +14,9 @@ use weir_core::Micros;
 /// How long to wait before the agreement is asked again.
 const AGAIN: Micros = Micros(100_000);
 
-/// How long before another copy is begun where one could not go on: twice as long each time, and so
-/// many times, as all that there is goes there anew. One that went on for so long begins again.
+/// How long before another copy is begun at a keeper where one could not go on: twice as long each
+/// time, so many times, as all that there is goes there anew. Where one was good for so long, that
+/// begins again.
 const REST: Micros = Micros(5_000_000);
 const RESTS_MAX: u32 = 6;
 const GOOD: Micros = Micros(300_000_000);
@@ -86,9 +87,9 @@ struct Copy {
     stage: Stage,
     /// Since when all shards have a whole one.
     whole_at: Micros,
-    /// How many could not go on, one after the other.
-    rests: u32,
-    /// When the next may begin in its place, after one that could not go on; 0 if at once.
+    /// The keeper where the last could not go on, and how often that was so.
+    failed: Option<(Seat, u32)>,
+    /// When the next may begin there; 0 if at once.
     begin_at: Micros,
 }
 
@@ -109,7 +110,7 @@ enum Stage {
     /// The agreement is not to name it, by a newer record than this one. If it was released, nobody
     /// waits for it though the agreement may name it.
     Ending {
-        seat: Seat,
+        keeper: Keeper,
         name: u64,
         since: Revision,
         is_released: bool,
@@ -121,10 +122,12 @@ impl Stage {
         match self {
             Self::None | Self::Filling { .. } => Self::None,
             Self::Named { keeper, name } => {
-                Self::Ending { seat: keeper.seat, name: *name, since, is_released }
+                let keeper = keeper.clone();
+                Self::Ending { keeper, name: *name, since, is_released }
             }
-            &Self::Ending { seat, name, since, is_released: was } => {
-                Self::Ending { seat, name, since, is_released: is_released || was }
+            Self::Ending { keeper, name, since, is_released: was } => {
+                let (keeper, is_released) = (keeper.clone(), is_released || *was);
+                Self::Ending { keeper, name: *name, since: *since, is_released }
             }
         }
     }
@@ -141,8 +144,18 @@ impl Stage {
     fn seat(&self) -> Option<Seat> {
         match self {
             Self::None => None,
-            Self::Filling { keeper, .. } | Self::Named { keeper, .. } => Some(keeper.seat),
-            Self::Ending { seat, .. } => Some(*seat),
+            Self::Filling { keeper, .. }
+            | Self::Named { keeper, .. }
+            | Self::Ending { keeper, .. } => Some(keeper.seat),
+        }
+    }
+
+    /// Whether some shard waits for it.
+    fn is_waited_for(&self) -> bool {
+        match self {
+            Self::None | Self::Ending { .. } => false,
+            Self::Filling { whole, .. } => *whole > 0,
+            Self::Named { .. } => true,
         }
     }
 
@@ -159,7 +172,7 @@ impl Copying {
     /// Of a node of so many shards, with so many copies.
     pub(super) fn new(shards: usize, copies: usize) -> Self {
         let (none, stage) = (Micros(0), || Stage::None);
-        let copy = || Copy { stage: stage(), whole_at: none, rests: 0, begin_at: none };
+        let copy = || Copy { stage: stage(), whole_at: none, failed: None, begin_at: none };
         let copies = std::iter::repeat_with(copy).take(copies).collect();
         Self { shards, copies, names: 0, ask_at: Micros(0), failures: 0 }
     }
@@ -196,37 +209,40 @@ impl Copying {
     /// The keeper's disk takes no more of it.
     pub(super) fn note_failed(&mut self, name: u64, seen: &Seen<'_>) -> Option<Order> {
         let copy = self.of_name(name).filter(|copy| !copy.stage.is_ending())?;
-        if copy.stage.is_named() && seen.now > copy.whole_at + GOOD {
-            copy.rests = 0;
-        }
+        let was_good = copy.stage.is_named() && seen.now > copy.whole_at + GOOD;
+        let seat = copy.stage.seat()?;
+        let of_it = copy.failed.filter(|(failed, _)| *failed == seat && !was_good);
+        let times = of_it.map_or(0, |(_, times)| times);
+        copy.begin_at = Micros(seen.now.0 + (REST.0 << times));
+        copy.failed = Some((seat, (times + 1).min(RESTS_MAX)));
         copy.stage = copy.stage.ending(seen.revision, false);
-        copy.begin_at = Micros(seen.now.0 + (REST.0 << copy.rests));
-        copy.rests = (copy.rests + 1).min(RESTS_MAX);
         let is_over = copy.stage == Stage::None;
         self.failures += 1;
         self.ask_at = seen.now;
         is_over.then_some(Order::End(name))
     }
 
-    /// Of these keepers nothing comes, though they have what to say. Those that there are others
-    /// beside are named no more.
-    pub(super) fn note_late(&mut self, late: &[u64], seen: &Seen<'_>) {
+    /// Of these keepers nothing comes, though they have what to say. Those that shards wait for,
+    /// and that there are others beside, are left out.
+    pub(super) fn note_late(&mut self, late: &[u64], seen: &Seen<'_>) -> Vec<Order> {
         let is_late = |copy: &Copy| copy.stage.name().is_some_and(|name| late.contains(&name));
         if !self.copies.iter().any(|copy| copy.stage.is_named() && !is_late(copy)) {
-            return;
+            return Vec::new();
         }
+        let mut orders = Vec::new();
         for &name in late {
-            // Nothing waits for one that is not whole.
-            if self.of_name(name).is_some_and(|copy| copy.stage.is_named()) {
-                let ended = self.note_failed(name, seen);
-                debug_assert_eq!(ended, None, "the agreement is asked first");
+            if self.of_name(name).is_some_and(|copy| copy.stage.is_waited_for()) {
+                orders.extend(self.note_failed(name, seen));
             }
         }
+        orders
     }
 
     /// This node is another member: what it had agreed on is void.
     pub(super) fn begin_anew(&mut self) {
-        self.copies.iter_mut().for_each(|copy| copy.stage = Stage::None);
+        for Copy { stage, failed, begin_at, .. } in &mut self.copies {
+            (*stage, *failed, *begin_at) = (Stage::None, None, Micros(0));
+        }
         self.ask_at = Micros(0);
     }
 
@@ -253,7 +269,7 @@ impl Copying {
             Stage::Filling { keeper, name, .. } | Stage::Named { keeper, name } => {
                 (OwnCopyState::Filling, Some((*name, keeper)))
             }
-            Stage::Ending { .. } => (OwnCopyState::Ending, None),
+            Stage::Ending { keeper, name, .. } => (OwnCopyState::Ending, Some((*name, keeper))),
         })
     }
 
@@ -278,12 +294,14 @@ impl Copying {
 
     /// What is next of one copy.
     fn step(&mut self, at: usize, seen: &Seen<'_>) -> Option<Order> {
-        let Copy { stage, begin_at, .. } = &self.copies[at];
+        let stage = &self.copies[at].stage;
         match stage {
-            Stage::None if *begin_at > seen.now || self.is_stray_named(seen) => None,
+            Stage::None if self.is_stray_named(seen) => None,
             Stage::None => {
-                self.copies[at].begin_at = Micros(0);
-                let keeper = self.choose(seen)?.clone();
+                if self.copies[at].begin_at <= seen.now {
+                    self.copies[at].begin_at = Micros(0);
+                }
+                let keeper = self.choose(at, seen)?.clone();
                 self.names += 1;
                 // No two memberships of a node give a copy the same name.
                 let name = seen.own.1.0.wrapping_add(self.names);
@@ -306,8 +324,8 @@ impl Copying {
                 self.ask_at = seen.now;
                 None
             }
-            Stage::Ending { seat, name, since, .. }
-                if seen.revision > *since && !seen.named().contains(seat) =>
+            Stage::Ending { keeper, name, since, .. }
+                if seen.revision > *since && !seen.named().contains(&keeper.seat) =>
             {
                 let name = *name;
                 self.copies[at].stage = Stage::None;
@@ -327,11 +345,15 @@ impl Copying {
         !seen.named().iter().all(is_known)
     }
 
-    /// The next node behind this one that is there, and has no copy.
-    fn choose<'a>(&self, seen: &Seen<'a>) -> Option<&'a Keeper> {
-        let has_copy =
-            |keeper: &Keeper| self.copies.iter().any(|copy| copy.stage.seat() == Some(keeper.seat));
-        let free = || seen.keepers.iter().filter(|keeper| !has_copy(keeper));
+    /// The next node behind this one that is there, has no copy, and need not rest.
+    fn choose<'a>(&self, at: usize, seen: &Seen<'a>) -> Option<&'a Keeper> {
+        let Copy { failed, begin_at, .. } = &self.copies[at];
+        let rests = failed.map(|(seat, _)| seat).filter(|_| *begin_at > seen.now);
+        let is_free = |keeper: &&Keeper| {
+            let mut stages = self.copies.iter().map(|copy| &copy.stage);
+            rests != Some(keeper.seat) && stages.all(|stage| stage.seat() != Some(keeper.seat))
+        };
+        let free = || seen.keepers.iter().filter(is_free);
         let behind = free().find(|keeper| keeper.seat.0 > seen.own.0);
         behind.or_else(|| free().next())
     }
@@ -648,18 +670,25 @@ mod tests {
         let late = |world: &mut World, late: &[u64]| {
             let World { copying, keepers, now, record, revision } = world;
             let (record, revision) = (record.as_ref(), Revision(*revision));
-            copying.note_late(late, &Seen { own: OWN, record, revision, keepers, now: *now });
+            copying.note_late(late, &Seen { own: OWN, record, revision, keepers, now: *now })
         };
-        late(&mut world, &begun);
+        assert_eq!(late(&mut world, &begun), []);
         assert_eq!((world.next(), world.copying.failures), (None, 0), "both are");
-        late(&mut world, &begun[..1]);
+        assert_eq!(late(&mut world, &begun[..1]), []);
         assert_eq!((world.next(), world.copying.failures), (name(&[3]), 1));
         world.write(&[3]);
         assert_eq!(world.next(), Some(Order::End(begun[0])));
-        assert_eq!(world.next(), None, "it is left alone for a while");
-        late(&mut world, &begun[1..]);
-        assert_eq!(world.next(), None, "there is no other");
-        world.now = world.now + REST;
-        assert!(matches!(world.next(), Some(Order::Begin { .. })));
+        // It is left alone for a while, and another is not.
+        let Some(Order::Begin { keeper: to, copy, .. }) = world.next() else {
+            panic!("none begins")
+        };
+        assert_eq!((to, world.next()), (keeper(0), None));
+        assert_eq!(late(&mut world, &[copy]), [], "no shard waits for it");
+        world.copying.note_whole(copy);
+        assert_eq!(late(&mut world, &[copy, begun[1]]), [], "there is no other");
+        assert_eq!(late(&mut world, &[copy]), [Order::End(copy)]);
+        // Which rests is remembered of the last.
+        let Some(Order::Begin { keeper: to, .. }) = world.next() else { panic!("none begins") };
+        assert_eq!(to, keeper(2));
     }
 }

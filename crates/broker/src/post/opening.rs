@@ -38,12 +38,20 @@ struct Opened {
 
 enum Stage {
     Running(StandIn),
+    /// It is to end: this node was lost meanwhile, and another has opened its own copy.
+    Void(StandIn),
     /// It could not go on, and is not started again before this.
     Resting(Micros),
     /// It could not go on too often.
     GivenUp,
     /// All its sessions are here: the copy is to be closed.
     Served,
+}
+
+impl Stage {
+    fn runs(&self) -> bool {
+        matches!(self, Self::Running(_) | Self::Void(_))
+    }
 }
 
 pub(super) struct Opening {
@@ -65,7 +73,7 @@ impl Opening {
     pub(super) fn due(&self) -> Option<Micros> {
         let rests = self.all.values().filter_map(|opened| match opened.stage {
             Stage::Resting(until) => Some(until),
-            Stage::Running(_) | Stage::GivenUp | Stage::Served => None,
+            Stage::Running(_) | Stage::Void(_) | Stage::GivenUp | Stage::Served => None,
         });
         rests.chain([self.due]).filter(|&at| at > Micros(0)).min()
     }
@@ -81,15 +89,23 @@ impl Opening {
             self.rest(now);
             return None;
         };
+        self.stop_void(own, membership);
         let all = lost_of(own, membership);
         let is_there = |log: &Log| all.iter().any(|(lost, _)| log_of(lost) == *log);
-        self.all.retain(|log, it| matches!(it.stage, Stage::Running(_)) || is_there(log));
+        self.all.retain(|log, it| it.stage.runs() || is_there(log));
         let may_ask = self.due <= now;
         if may_ask {
             self.due = Micros(0);
         }
         for (lost, state) in all {
             let slot = Slot(lost.slot);
+            // The shards tell the sessions of two of one place not apart.
+            let is_other = |(log, it): (&Log, &Opened)| {
+                log.0 == slot && *log != log_of(&lost) && it.stage.runs()
+            };
+            if self.all.iter().any(is_other) {
+                continue;
+            }
             let stage = self.all.get(&log_of(&lost)).map(|opened| &opened.stage);
             let asked = match (state, stage) {
                 (CopyState::Opened, None) => return self.start(own.0, lost, now),
@@ -110,6 +126,21 @@ impl Opening {
             self.due = now + AGAIN;
         }
         None
+    }
+
+    /// Has those end that another keeper serves instead.
+    fn stop_void(&mut self, own: (Slot, Incarnation), membership: &Membership) {
+        for ((slot, _), opened) in &mut self.all {
+            if matches!(opened.stage, Stage::Running(_))
+                && membership.members().opener(*slot) != Some(own)
+                && let Stage::Running(stand_in) =
+                    std::mem::replace(&mut opened.stage, Stage::Served)
+            {
+                tracing::warn!(slot = slot.0, "another node serves the sessions of a lost one now");
+                stand_in.stop();
+                opened.stage = Stage::Void(stand_in);
+            }
+        }
     }
 
     /// Nothing is due while this node may not act.
@@ -145,15 +176,21 @@ impl Opening {
     /// Takes one that has ended, and says which shards were its.
     fn end(&mut self, now: Micros) -> Option<Range<u16>> {
         let has_ended = |stage: &Stage| match stage {
-            Stage::Running(stand_in) => stand_in.has_ended(),
+            Stage::Running(stand_in) | Stage::Void(stand_in) => stand_in.has_ended(),
             Stage::Resting(_) | Stage::GivenUp | Stage::Served => false,
         };
         let (&log, opened) = self.all.iter_mut().find(|(_, opened)| has_ended(&opened.stage))?;
-        let shards = opened.shards.clone();
-        let Stage::Running(stand_in) = std::mem::replace(&mut opened.stage, Stage::Served) else {
-            return None;
+        let (slot, shards) = (log.0, opened.shards.clone());
+        let stand_in = match std::mem::replace(&mut opened.stage, Stage::Served) {
+            Stage::Running(stand_in) => stand_in,
+            // Whatever it says of its end.
+            Stage::Void(stand_in) => {
+                drop(stand_in.end());
+                self.all.remove(&log);
+                return Some(shards);
+            }
+            Stage::Resting(_) | Stage::GivenUp | Stage::Served => return None,
         };
-        let slot = log.0;
         match stand_in.end() {
             Ok(()) => {
                 tracing::info!(slot = slot.0, "the sessions of a lost node are this node's now");
@@ -182,7 +219,7 @@ impl Opening {
     /// The broker ends.
     pub(super) fn stop(&mut self) {
         for ((slot, _), Opened { stage, .. }) in std::mem::take(&mut self.all) {
-            if let Stage::Running(stand_in) = stage
+            if let Stage::Running(stand_in) | Stage::Void(stand_in) = stage
                 && let Err(why) = stand_in.end()
             {
                 tell_fault(slot, &why);

@@ -45,11 +45,16 @@ impl StandIn {
         self.thread.is_finished()
     }
 
-    /// Has it end, and says why it could not go on, if so.
-    pub(super) fn end(self) -> Result<(), String> {
+    /// Has it end soon.
+    pub(super) fn stop(&self) {
         if let Some(stopper) = self.stopper.get() {
             stopper.stop();
         }
+    }
+
+    /// Has it end, and says why it could not go on, if so.
+    pub(super) fn end(self) -> Result<(), String> {
+        self.stop();
         self.thread.join().unwrap_or_else(|_| Err("it panicked".into()))
     }
 }

@@ -130,13 +130,16 @@ impl Members {
         let at = copy.keepers.iter().position(|&keeper| Some(keeper) == self.own_seat());
         let at = at.ok_or(NotOpened::NotKeeper)?;
         // Who has opened it stands before the others, and may not be a member any more.
-        let is_next = to == CopyState::Opened && self.opener(slot) == self.own_seat();
-        let is_own = at == 0 || copy.state == CopyState::Kept;
-        if !is_own && !is_next {
-            return Err(NotOpened::NotKeeper);
+        let has_opened = at == 0 && copy.state != CopyState::Kept;
+        if has_opened && copy.state == to {
+            return Ok(());
         }
-        if is_own && copy.state != from {
-            return if copy.state == to { Ok(()) } else { Err(NotOpened::NotKeeper) };
+        let may = match to {
+            CopyState::Opened => !has_opened && self.opener(slot) == self.own_seat(),
+            CopyState::Kept | CopyState::Void => has_opened && copy.state == from,
+        };
+        if !may {
+            return Err(NotOpened::NotKeeper);
         }
         if self.view.member_at(slot) != Revision::NONE {
             return Err(NotOpened::IsMember);
@@ -161,6 +164,15 @@ impl Members {
     pub(super) fn is_served(&self, slot: Slot) -> bool {
         let is_opened = |copy: &LogCopy| copy.state == CopyState::Opened;
         self.log_copy(slot).is_some_and(is_opened) && self.opener(slot).is_some()
+    }
+
+    /// Whether nobody is to stand in for the node at a slot any more who is run by this keeper: it
+    /// was frozen for so long that another has opened its own copy.
+    pub(super) fn is_over(&self, slot: Slot, keeper: Slot) -> bool {
+        self.log_copy(slot).is_some_and(|copy| {
+            let is_first = copy.keepers.first().is_some_and(|first| first.0 == keeper);
+            copy.state != CopyState::Opened || !is_first
+        })
     }
 
     /// This node, while it may write as a member.

@@ -1,6 +1,7 @@
 //! What a node says of itself, and the times of its lease.
 
 use crate::records::{are_shards, is_address, is_name};
+use crate::slot::Slot;
 use weir_core::Micros;
 
 /// What a node is to be in its cluster.
@@ -21,9 +22,9 @@ pub struct MembersSettings {
     pub letters: u16,
     /// The lowest.
     pub letters_min: u16,
-    /// Whether it serves another node's sessions from the copy of that node's log, under that
-    /// node's name, for a short time.
-    pub is_stand_in: bool,
+    /// Where the node is that runs this one, if this is a stand-in: it serves the sessions of the
+    /// node of this name from the copy of that one's log, for a short time.
+    pub keeper: Option<Slot>,
     /// The times of its lease, the same on all nodes.
     pub times: Times,
 }

@@ -28,7 +28,7 @@ fn settings(name: &str) -> MembersSettings {
         number_min: 0,
         letters: 1,
         letters_min: 1,
-        is_stand_in: false,
+        keeper: None,
         times: Times::default(),
     }
 }

@@ -45,7 +45,11 @@ impl Members {
             return None;
         };
         let own = places.of(name);
-        let is_served = self.is_served(place.slot) && !self.settings.is_stand_in;
+        let keeper = self.settings.keeper;
+        if keeper.is_some_and(|keeper| self.is_over(place.slot, keeper)) {
+            return None;
+        }
+        let is_served = self.is_served(place.slot) && keeper.is_none();
         // What stands at its own place is no member, or another serves its sessions.
         if own == Some(&place) && (is_served || self.view.member_at(place.slot) != Revision::NONE) {
             if is_served && !std::mem::replace(&mut self.told.is_served, true) {
@@ -74,7 +78,7 @@ impl Members {
             address: self.settings.address.clone(),
             letters: self.settings.letters,
             letters_min: self.settings.letters_min,
-            is_stand_in: self.settings.is_stand_in,
+            is_stand_in: keeper.is_some(),
         };
         let compared = vec![(key.clone(), Revision::NONE), at_places, at_copy];
         Some(Cas { key, value: Some(node.to_bytes()), lease: Some(lease), compared })

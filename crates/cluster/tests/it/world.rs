@@ -316,7 +316,7 @@ impl World {
             number_min: 1_000_000_000 - u64::from(self.hosts[at].line.life) * 1_000_000,
             letters: 1,
             letters_min: 1,
-            is_stand_in: false,
+            keeper: None,
             times,
         };
         let host = &mut self.hosts[at];

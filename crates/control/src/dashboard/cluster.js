@@ -57,7 +57,7 @@ function state(of) {
 function copied(of) {
   const [words, kind] = COPIES[of.state] ?? [of.state, ""];
   return [
-    tile("copy of this log", words, `${of.keeper ? (of.state === "whole" ? "at " : "to ") + of.keeper + ", " : ""}for ${lasting(of.state_s)}`, kind),
+    tile("copy of this log", words, `${of.keeper ? (of.state === "filling" ? "to " : "at ") + of.keeper + ", " : ""}for ${lasting(of.state_s)}`, kind),
     tile("on the way there", count(of.waiting_records), `records, ${bytes(of.waiting_bytes)}`),
   ];
 }

@@ -90,7 +90,7 @@ impl Run {
             number_min: 0,
             letters: 1,
             letters_min: 1,
-            is_stand_in: false,
+            keeper: None,
             times: Times::default(),
         };
         let seed = name.bytes().fold(u64::from(std::process::id()), |sum, byte| {

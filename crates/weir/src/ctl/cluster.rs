@@ -89,15 +89,15 @@ fn own_copy(copy: &OwnCopy) -> String {
         OwnCopyState::None => "NONE".to_owned(),
         OwnCopyState::Filling => format!("NOT WHOLE, goes to {keeper}"),
         OwnCopyState::Whole => format!("whole, at {keeper}"),
-        OwnCopyState::Ending => "ENDS, clients wait until that is agreed on".to_owned(),
+        OwnCopyState::Ending => format!("ENDS at {keeper}, clients wait until that is agreed on"),
     };
     let way = match copy.state {
-        OwnCopyState::Filling | OwnCopyState::Whole => format!(
+        OwnCopyState::Filling | OwnCopyState::Whole | OwnCopyState::Ending => format!(
             "on the way there: {} records, {} bytes\n",
             short(copy.waiting_records),
             short(copy.waiting_bytes)
         ),
-        OwnCopyState::None | OwnCopyState::Ending => String::new(),
+        OwnCopyState::None => String::new(),
     };
     format!("copy of this log: {state}, for {}\n{way}", length(copy.state_s))
 }

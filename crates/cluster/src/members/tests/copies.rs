@@ -284,9 +284,24 @@ fn a_copy_of_a_node_that_had_the_slot_before_is_none() {
 }
 
 #[test]
+fn a_stand_in_whose_keeper_has_not_opened_the_copy_has_no_place() {
+    let (mut desk, _, keepers) = lost_with_two_keepers();
+    assert_eq!(open(&mut desk, 0, 1), Ok(()));
+    for (keeper, is_seated) in [(keepers[1], false), (keepers[0], true)] {
+        let settings = MembersSettings { keeper: Some(keeper.0), ..settings("b") };
+        desk.nodes.push(Members::new(settings, 1).unwrap());
+        desk.events.push(Vec::new());
+        let at = desk.nodes.len() - 1;
+        desk.with(at, Members::handle_timeout);
+        desk.exchange();
+        assert_eq!(desk.nodes[at].seat().is_some(), is_seated);
+    }
+}
+
+#[test]
 fn a_stand_in_says_that_it_is_one() {
     let mut desk = Desk::new(&["a"]);
-    let settings = MembersSettings { is_stand_in: true, ..settings("b") };
+    let settings = MembersSettings { keeper: Some(Slot(0)), ..settings("b") };
     desk.nodes.push(Members::new(settings, 1).unwrap());
     desk.events.push(Vec::new());
     desk.with(1, Members::handle_timeout);

@@ -5,7 +5,8 @@ use super::*;
 /// A node whose clock shows this time. Returns where its shards begin to number.
 fn begin(desk: &mut Desk, name: &str, number_min: u64, is_stand_in: bool) -> (usize, u64) {
     let at = desk.nodes.len();
-    let settings = MembersSettings { number_min, is_stand_in, ..settings(name) };
+    let keeper = is_stand_in.then_some(Slot(0));
+    let settings = MembersSettings { number_min, keeper, ..settings(name) };
     desk.nodes.push(Members::new(settings, at as u64).unwrap());
     desk.events.push(Vec::new());
     desk.with(at, Members::handle_timeout);
