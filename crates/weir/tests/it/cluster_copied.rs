@@ -48,6 +48,13 @@ fn finds(node: &Broker, name: &str, numbers: RangeInclusive<u16>) {
     }
 }
 
+/// It has opened the copy of the log of `a`, and a stand-in is there.
+fn serves(node: &mut Broker) {
+    node.says("opening the copy of the log of a node that is lost node=\"a\"");
+    node.says("letters pass to and from a node node=\"a\"");
+}
+
+/// What a stand-in served is this node's own.
 fn has_them(node: &mut Broker) {
     node.says("the sessions of a lost node are this node's now");
 }
@@ -89,13 +96,31 @@ fn who_stands_in_for_a_node_is_lost_as_well_and_the_third_takes_over() {
     let (mut publisher, _) = join(&nodes[0].address, "pub");
     send(&mut publisher, 1..=1);
     etcd.hold_stand_ins();
-    let serves = "opening the copy of the log of a node that is lost node=\"a\"";
     for (lost, next) in [(0, 1), (1, 2)] {
         kill(&mut nodes[lost]);
-        nodes[next].says(serves);
-        nodes[next].says("letters pass to and from a node node=\"a\"");
+        serves(&mut nodes[next]);
     }
     etcd.release_stand_ins();
+    has_them(&mut nodes[2]);
+    finds(&nodes[2], "wanderer", 1..=1);
+}
+
+#[test]
+fn who_stands_in_for_a_node_is_frozen_and_ends_once_the_third_has_taken_over() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (_, mut nodes) = nodes(&etcd, 3);
+    leave_session(&nodes[0], "wanderer");
+    let (mut publisher, _) = join(&nodes[0].address, "pub");
+    send(&mut publisher, 1..=1);
+    etcd.hold_stand_ins();
+    kill(&mut nodes[0]);
+    serves(&mut nodes[1]);
+    nodes[1].signal(Signal::STOP);
+    serves(&mut nodes[2]);
+    nodes[1].signal(Signal::CONT);
+    etcd.release_stand_ins();
+    // Its own sessions are the third node's by then, too.
+    nodes[1].says("another node serves the sessions of a lost one now");
     has_them(&mut nodes[2]);
     finds(&nodes[2], "wanderer", 1..=1);
 }
