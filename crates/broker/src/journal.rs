@@ -26,8 +26,6 @@ mod start;
 mod write;
 
 pub use config::{Durability, OnDamage, StoreConfig};
-#[cfg(test)]
-pub(crate) use copied::CopyCount;
 pub(crate) use copied::{CopyTo, Waiting, number_of, records_of};
 pub(crate) use flusher::{Flushed, Flusher};
 pub(crate) use generations::{ADDED_BANS_FILE, COPIES, Generations, STAND_INS, is_store};

@@ -20,8 +20,8 @@ pub use event::{Collected, Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
 use crate::agreement::{Ask, Cas, Failure, LeaseId, Revision, Said, Ticket};
-use crate::records::{Incarnation, Node, Place, Places};
-use crate::table::{Seat, Table};
+use crate::records::{Incarnation, Node, Place, Places, Seat};
+use crate::table::Table;
 use crate::view::View;
 use weir_chance::Chance;
 use weir_core::{Micros, Partition, PartitionSet};
@@ -183,6 +183,11 @@ impl Members {
     /// All members that are seen, this one too, by slot.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.view.nodes()
+    }
+
+    /// The node of a membership, while that lasts.
+    pub fn node_of(&self, (slot, incarnation): Seat) -> Option<&Node> {
+        self.view.node(slot).filter(|node| node.incarnation == incarnation)
     }
 
     /// The places of all nodes, also of those that are away.
@@ -454,10 +459,7 @@ impl Members {
             self.told.table = Some(table.clone());
             sink.tell(Event::Moved(moved));
         }
-        let is_member = |&(slot, incarnation): &Seat| {
-            self.view.node(slot).is_some_and(|node| node.incarnation == incarnation)
-        };
-        let lost = table.seats().into_iter().filter(|seat| !is_member(seat));
+        let lost = table.seats().into_iter().filter(|&seat| self.node_of(seat).is_none());
         let loss = |seat: Seat| {
             let known = self.lost.iter().find(|loss| loss.seat == seat);
             known.copied().unwrap_or(Loss { seat, seen_at: now })

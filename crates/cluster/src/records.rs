@@ -27,6 +27,9 @@ const SHARDS_MAX: u16 = 256;
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
+/// A node in one of its memberships.
+pub type Seat = (Slot, Incarnation);
+
 /// A slot and ids of shards, which are a node's also while it is away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -117,7 +120,7 @@ pub struct LogCopy {
     pub owner: Incarnation,
     /// The nodes that have all of it, each once; none while there is none. The first that is a
     /// member opens its copy if the owner is lost, and stands before all others then.
-    pub keepers: Vec<(Slot, Incarnation)>,
+    pub keepers: Vec<Seat>,
     /// What has become of it.
     pub state: CopyState,
 }
@@ -125,9 +128,8 @@ pub struct LogCopy {
 impl LogCopy {
     fn is_valid(&self) -> bool {
         let keepers = &self.keepers;
-        let is_apart = |(at, keeper): (usize, &(Slot, Incarnation))| {
-            keepers[..at].iter().all(|(slot, _)| *slot != keeper.0)
-        };
+        let is_apart =
+            |(at, keeper): (usize, &Seat)| keepers[..at].iter().all(|(slot, _)| *slot != keeper.0);
         keepers.iter().all(|(slot, _)| slot.is_one())
             && keepers.iter().enumerate().all(is_apart)
             && (self.state != CopyState::Opened || !keepers.is_empty())
@@ -139,9 +141,9 @@ impl LogCopy {
 struct WrittenCopy {
     slot: Slot,
     owner: Incarnation,
-    keeper: Option<(Slot, Incarnation)>,
+    keeper: Option<Seat>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    more: Vec<(Slot, Incarnation)>,
+    more: Vec<Seat>,
     #[serde(default)]
     state: CopyState,
 }

@@ -4,7 +4,7 @@
 //! the partition (rendezvous hashing): the more shards, the more partitions, and when a node comes
 //! or goes, only what it gets or had moves. Whole numbers only, so that all nodes compute the same.
 
-use crate::records::{Incarnation, Node, read, to_bytes};
+use crate::records::{Incarnation, Node, Seat, read, to_bytes};
 use crate::slot::Slot;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
@@ -30,9 +30,6 @@ impl Home {
         (self.slot, self.incarnation) == node
     }
 }
-
-/// A membership.
-pub(crate) type Seat = (Slot, Incarnation);
 
 /// The home of each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Busy, Cas, Collected, Event, Failure, Incarnation, Members, Node,
-    NotForgotten, NotOpened, Revision, Said, Slot, Ticket,
+    Ask, BadSettings, Busy, Cas, Collected, Event, Failure, Members, Node, NotForgotten, NotOpened,
+    Revision, Said, Seat, Slot, Ticket,
 };
 use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
@@ -255,7 +255,7 @@ impl Membership {
     }
 
     /// See [`Members::keep_log_at`].
-    pub(crate) fn keep_log_at(&mut self, keepers: Vec<(Slot, Incarnation)>) -> Result<(), Busy> {
+    pub(crate) fn keep_log_at(&mut self, keepers: Vec<Seat>) -> Result<(), Busy> {
         self.ask(|members, now, desk| members.keep_log_at(keepers, now, desk))
     }
 

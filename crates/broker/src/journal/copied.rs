@@ -65,7 +65,7 @@ impl Waiting {
         self.0.iter().map(|shard| value(shard).load(Ordering::Relaxed)).sum()
     }
 
-    pub(crate) fn set(&self, shard: usize, all: CopyCount, safe: CopyCount) {
+    fn set(&self, shard: usize, all: Count, safe: Count) {
         if let Some(shard) = self.0.get(shard) {
             shard.records.store(all.records - safe.records, Ordering::Relaxed);
             shard.bytes.store(all.bytes - safe.bytes, Ordering::Relaxed);
@@ -76,9 +76,9 @@ impl Waiting {
 
 /// So many records, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CopyCount {
-    pub(crate) records: u64,
-    pub(crate) bytes: u64,
+struct Count {
+    records: u64,
+    bytes: u64,
 }
 
 /// A copy on its way.
@@ -95,9 +95,9 @@ pub(crate) struct LogCopy {
     safe: Lsn,
     /// The last record, and how many there were; the same at the end of each letter that is not
     /// safe, and of the last one that is.
-    last: (Lsn, CopyCount),
-    ends: VecDeque<(Lsn, CopyCount)>,
-    safe_count: CopyCount,
+    last: (Lsn, Count),
+    ends: VecDeque<(Lsn, Count)>,
+    safe_count: Count,
 }
 
 /// How far it is.
@@ -122,9 +122,9 @@ impl LogCopy {
             closed: 0,
             stage: Stage::Begun,
             safe: Lsn::NONE,
-            last: (Lsn::NONE, CopyCount::default()),
+            last: (Lsn::NONE, Count::default()),
             ends: VecDeque::new(),
-            safe_count: CopyCount::default(),
+            safe_count: Count::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::cluster::{ClusterConfig, Membership};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_cluster::{CopyState, Event, Incarnation, Link, Members, Node, NotForgotten, Place, Slot};
+use weir_cluster::{CopyState, Event, Link, Members, Node, NotForgotten, Place, Slot};
 use weir_control::{
     Cluster, ClusterLink, ClusterNode, Forgotten, NodeCopy, NodeCopyState, NodeState,
 };
@@ -251,10 +251,7 @@ fn copy_of(members: &Members, place: &Place, node: Option<&Node>) -> Option<Node
     if !node.is_none_or(is_of_it) {
         return None;
     }
-    let node_of = |&(slot, incarnation): &(Slot, Incarnation)| {
-        members.nodes().find(|node| (node.place.slot, node.incarnation) == (slot, incarnation))
-    };
-    let keepers = copy.keepers.iter().filter_map(node_of);
+    let keepers = copy.keepers.iter().filter_map(|&seat| members.node_of(seat));
     let keepers = keepers.map(|node| node.place.name.clone()).collect();
     let state = match copy.state {
         CopyState::Kept => NodeCopyState::Kept,

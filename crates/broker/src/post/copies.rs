@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_carrier::Carrier;
-use weir_cluster::{CopyState, Incarnation, Node, Place, Revision, Slot};
+use weir_cluster::{CopyState, Incarnation, Node, Place, Revision, Seat, Slot};
 use weir_control::{KeptCopies, OwnCopy};
 use weir_core::Micros;
 use weir_reactor::now_us;
@@ -147,7 +147,7 @@ impl Post {
         copying.is_ready(own, self.membership.members().log_copy(own.0))
     }
 
-    fn own(&self) -> Option<(Slot, Incarnation)> {
+    fn own(&self) -> Option<Seat> {
         self.membership.seat().map(|seat| (seat.place.slot, seat.incarnation))
     }
 
@@ -209,11 +209,7 @@ impl Post {
     /// Whether a node is lost whose sessions another is to serve, and does not yet: this one, which
     /// does not know it, would let its clients in without them, and miss what they subscribe to.
     pub(super) fn awaits_stand_ins(&mut self) -> bool {
-        let members = self.membership.members();
-        let is_member = |slot: Slot| members.nodes().any(|node| node.place.slot == slot);
-        let is_to_come =
-            |place: &Place| !is_member(place.slot) && members.opener(place.slot).is_some();
-        if !members.places().any(is_to_come) {
+        if self.membership.members().lost().next().is_none() {
             return false;
         }
         let (now, until) = (Micros(now_us()), &mut self.copies.await_until);
@@ -292,12 +288,7 @@ impl Post {
         self.copies.copying = Some(copying);
     }
 
-    fn seen<'a>(
-        &'a self,
-        own: (Slot, Incarnation),
-        keepers: &'a [Keeper],
-        now: Micros,
-    ) -> Seen<'a> {
+    fn seen<'a>(&'a self, own: Seat, keepers: &'a [Keeper], now: Micros) -> Seen<'a> {
         let members = self.membership.members();
         let (record, revision) = (members.log_copy(own.0), members.log_copy_at(own.0));
         Seen { own, record, revision, keepers, now }

@@ -16,47 +16,51 @@ pub(super) struct CopySaid {
     state: OwnCopyState,
     keeper: Option<String>,
     since: Micros,
-    /// Of the last copy that was begun: its name.
-    copy: u64,
+    /// Of the last copy that was begun.
     waiting: Waiting,
     heard: Heard,
 }
 
-/// When something of it was on the other's disk last.
+/// When something of a copy was on the other's disk last.
 #[derive(Default)]
 struct Heard {
+    /// What names it.
+    copy: u64,
     safe: u64,
     at: Micros,
     looked_at: Micros,
 }
 
+impl Heard {
+    /// So many records wait, and so many are on the other's disk. Returns its name if nothing has
+    /// come for too long.
+    fn look(&mut self, waiting: u64, safe: u64, now: Micros) -> Option<u64> {
+        // Then it has not read what came meanwhile either.
+        let was_asleep = now.0 > self.looked_at.0 + 3 * LOOK_EVERY.0;
+        self.looked_at = now;
+        if waiting == 0 || self.safe != safe || was_asleep {
+            (self.safe, self.at) = (safe, now);
+        }
+        (now >= self.at + LATE).then_some(self.copy)
+    }
+}
+
 impl CopySaid {
     /// A copy of this name begins.
     pub(super) fn begin(&mut self, copy: u64, shards: usize) -> Waiting {
-        (self.copy, self.waiting) = (copy, Waiting::new(shards));
+        (self.heard.copy, self.waiting) = (copy, Waiting::new(shards));
         self.waiting.clone()
     }
 
     /// Looks whether it goes on. Returns its name if its keeper has been silent for too long.
     pub(super) fn look(&mut self, now: Micros) -> Option<u64> {
-        let Heard { safe, at, looked_at } = &mut self.heard;
-        // Then it has not read what came meanwhile either.
-        let was_asleep = now.0 > looked_at.0 + 3 * LOOK_EVERY.0;
-        *looked_at = now;
-        let is_safe = self.waiting.safe();
-        if self.waiting.sum().0 == 0 || *safe != is_safe || was_asleep {
-            (*safe, *at) = (is_safe, now);
-        }
-        (now >= *at + LATE).then_some(self.copy)
+        let (waiting, _) = self.waiting.sum();
+        self.heard.look(waiting, self.waiting.safe(), now)
     }
 
     /// It stands so now.
-    pub(super) fn note(
-        &mut self,
-        (state, copy): (OwnCopyState, Option<(u64, &Keeper)>),
-        now: Micros,
-    ) {
-        let keeper = copy.map(|(_, keeper)| keeper.name.as_str());
+    pub(super) fn note(&mut self, (state, keeper): (OwnCopyState, Option<&Keeper>), now: Micros) {
+        let keeper = keeper.map(|keeper| keeper.name.as_str());
         if self.since > Micros(0) && (self.state, self.keeper.as_deref()) == (state, keeper) {
             return;
         }
@@ -91,30 +95,24 @@ impl CopySaid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::CopyCount;
 
     #[test]
     fn a_keeper_that_is_silent_is_late_unless_there_is_nothing_to_say() {
-        let mut said = CopySaid::default();
-        let mut now = Micros(1);
-        let mut look = |said: &mut CopySaid, times: u64| {
+        let (mut heard, mut now) = (Heard { copy: 7, ..Heard::default() }, Micros(1));
+        let mut look = |heard: &mut Heard, times: u64, (waiting, safe)| {
             let looks = (0..times).map(|_| {
                 now = now + LOOK_EVERY;
-                said.look(now)
+                heard.look(waiting, safe, now)
             });
             looks.last().flatten()
         };
-        let waiting = said.begin(7, 1);
-        let count = |records| CopyCount { records, bytes: records };
-        assert_eq!(look(&mut said, 100), None, "nothing is on its way");
-        waiting.set(0, count(5), count(2));
+        assert_eq!(look(&mut heard, 100, (0, 0)), None, "nothing is on its way");
         let times = LATE.0 / LOOK_EVERY.0;
-        assert_eq!(look(&mut said, times), None);
-        waiting.set(0, count(9), count(3));
-        assert_eq!(look(&mut said, times), None, "it has said something");
-        assert_eq!(look(&mut said, 1), Some(7));
+        assert_eq!(look(&mut heard, times, (3, 2)), None);
+        assert_eq!(look(&mut heard, times, (6, 3)), None, "it has said something");
+        assert_eq!(look(&mut heard, 1, (6, 3)), Some(7));
         // This node may have been asleep.
         now = now + LATE + LATE;
-        assert_eq!(said.look(now), None);
+        assert_eq!(heard.look(6, 3, now), None);
     }
 }

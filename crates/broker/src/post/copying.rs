@@ -7,7 +7,7 @@
 //! The same goes for one that is late while another is not: of three nodes two go on.
 
 use std::ops::Range;
-use weir_cluster::{CopyState, Incarnation, LogCopy, Revision, Slot};
+use weir_cluster::{CopyState, LogCopy, Revision, Seat};
 use weir_control::OwnCopyState;
 use weir_core::Micros;
 
@@ -20,9 +20,6 @@ const AGAIN: Micros = Micros(100_000);
 const REST: Micros = Micros(5_000_000);
 const RESTS_MAX: u32 = 6;
 const GOOD: Micros = Micros(300_000_000);
-
-/// A membership.
-type Seat = (Slot, Incarnation);
 
 /// Another node that can have a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,95 +81,69 @@ pub(super) struct Copying {
 /// One of them.
 #[derive(Debug)]
 struct Copy {
-    stage: Stage,
-    /// Since when all shards have a whole one.
-    whole_at: Micros,
+    begun: Option<Begun>,
     /// The keeper where the last could not go on, and how often that was so.
     failed: Option<(Seat, u32)>,
     /// When the next may begin there; 0 if at once.
     begin_at: Micros,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
-    None,
-    /// So many shards have a whole copy there.
-    Filling {
-        keeper: Keeper,
-        name: u64,
-        whole: usize,
-    },
-    /// All have, and the agreement is asked to name it, or does.
-    Named {
-        keeper: Keeper,
-        name: u64,
-    },
-    /// The agreement is not to name it, by a newer record than this one. If it was released, nobody
-    /// waits for it though the agreement may name it.
-    Ending {
-        keeper: Keeper,
-        name: u64,
-        since: Revision,
-        is_released: bool,
-    },
+/// What there is of it.
+#[derive(Debug)]
+struct Begun {
+    keeper: Keeper,
+    name: u64,
+    stage: Stage,
 }
 
-impl Stage {
-    fn ending(&self, since: Revision, is_released: bool) -> Self {
-        match self {
-            Self::None | Self::Filling { .. } => Self::None,
-            Self::Named { keeper, name } => {
-                let keeper = keeper.clone();
-                Self::Ending { keeper, name: *name, since, is_released }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// So many shards have a whole copy there.
+    Filling(usize),
+    /// All have, since then, and the agreement is asked to name it, or does.
+    Named(Micros),
+    /// The agreement is not to name it, by a newer record than this one. If it was released, nobody
+    /// waits for it though the agreement may name it.
+    Ending { since: Revision, is_released: bool },
+}
+
+impl Copy {
+    /// It is to end: at once, unless the agreement may name it.
+    fn end(&mut self, since: Revision, is_released: bool) {
+        let Some(begun) = &mut self.begun else { return };
+        begun.stage = match begun.stage {
+            Stage::Filling(_) => return self.begun = None,
+            Stage::Named(_) => Stage::Ending { since, is_released },
+            Stage::Ending { since, is_released: was } => {
+                Stage::Ending { since, is_released: is_released || was }
             }
-            Self::Ending { keeper, name, since, is_released: was } => {
-                let (keeper, is_released) = (keeper.clone(), is_released || *was);
-                Self::Ending { keeper, name: *name, since: *since, is_released }
-            }
-        }
+        };
     }
+}
 
-    fn name(&self) -> Option<u64> {
-        match *self {
-            Self::None => None,
-            Self::Filling { name, .. } | Self::Named { name, .. } | Self::Ending { name, .. } => {
-                Some(name)
-            }
-        }
-    }
-
-    fn seat(&self) -> Option<Seat> {
-        match self {
-            Self::None => None,
-            Self::Filling { keeper, .. }
-            | Self::Named { keeper, .. }
-            | Self::Ending { keeper, .. } => Some(keeper.seat),
-        }
-    }
-
-    /// Whether some shard waits for it.
-    fn is_waited_for(&self) -> bool {
-        match self {
-            Self::None | Self::Ending { .. } => false,
-            Self::Filling { whole, .. } => *whole > 0,
-            Self::Named { .. } => true,
-        }
-    }
-
+impl Begun {
     fn is_named(&self) -> bool {
-        matches!(self, Self::Named { .. })
+        matches!(self.stage, Stage::Named(_))
     }
 
     fn is_ending(&self) -> bool {
-        matches!(self, Self::Ending { .. })
+        matches!(self.stage, Stage::Ending { .. })
+    }
+
+    /// Whether some shard waits for it, and it is not ending yet.
+    fn is_waited_for(&self) -> bool {
+        match self.stage {
+            Stage::Filling(whole) => whole > 0,
+            Stage::Named(_) => true,
+            Stage::Ending { .. } => false,
+        }
     }
 }
 
 impl Copying {
     /// Of a node of so many shards, with so many copies.
     pub(super) fn new(shards: usize, copies: usize) -> Self {
-        let (none, stage) = (Micros(0), || Stage::None);
-        let copy = || Copy { stage: stage(), whole_at: none, failed: None, begin_at: none };
+        let copy = || Copy { begun: None, failed: None, begin_at: Micros(0) };
         let copies = std::iter::repeat_with(copy).take(copies).collect();
         Self { shards, copies, names: 0, ask_at: Micros(0), failures: 0 }
     }
@@ -191,32 +162,38 @@ impl Copying {
 
     /// Whether the agreement may name a copy that nobody waits for.
     pub(super) fn is_released(&self) -> bool {
-        let mut stages = self.copies.iter().map(|copy| &copy.stage);
-        stages.any(|stage| matches!(stage, Stage::Ending { is_released: true, .. }))
+        self.begun().any(|begun| matches!(begun.stage, Stage::Ending { is_released: true, .. }))
     }
 
-    fn of_name(&mut self, wanted: u64) -> Option<&mut Copy> {
-        self.copies.iter_mut().find(|copy| copy.stage.name() == Some(wanted))
+    fn begun(&self) -> impl Iterator<Item = &Begun> {
+        self.copies.iter().filter_map(|copy| copy.begun.as_ref())
     }
 
     /// A shard's copy is whole.
     pub(super) fn note_whole(&mut self, name: u64) {
-        if let Some(Copy { stage: Stage::Filling { whole, .. }, .. }) = self.of_name(name) {
-            *whole += 1;
+        for begun in self.copies.iter_mut().filter_map(|copy| copy.begun.as_mut()) {
+            if begun.name == name
+                && let Stage::Filling(whole) = &mut begun.stage
+            {
+                *whole += 1;
+            }
         }
     }
 
     /// The keeper's disk takes no more of it.
     pub(super) fn note_failed(&mut self, name: u64, seen: &Seen<'_>) -> Option<Order> {
-        let copy = self.of_name(name).filter(|copy| !copy.stage.is_ending())?;
-        let was_good = copy.stage.is_named() && seen.now > copy.whole_at + GOOD;
-        let seat = copy.stage.seat()?;
+        let is_it = |begun: &Begun| begun.name == name && !begun.is_ending();
+        let mut all = self.copies.iter_mut();
+        let copy = all.find(|copy| copy.begun.as_ref().is_some_and(is_it))?;
+        let Begun { keeper, stage, .. } = copy.begun.as_ref()?;
+        let was_good = matches!(stage, Stage::Named(since) if seen.now > *since + GOOD);
+        let seat = keeper.seat;
         let of_it = copy.failed.filter(|(failed, _)| *failed == seat && !was_good);
         let times = of_it.map_or(0, |(_, times)| times);
         copy.begin_at = Micros(seen.now.0 + (REST.0 << times));
         copy.failed = Some((seat, (times + 1).min(RESTS_MAX)));
-        copy.stage = copy.stage.ending(seen.revision, false);
-        let is_over = copy.stage == Stage::None;
+        copy.end(seen.revision, false);
+        let is_over = copy.begun.is_none();
         self.failures += 1;
         self.ask_at = seen.now;
         is_over.then_some(Order::End(name))
@@ -225,23 +202,19 @@ impl Copying {
     /// Of these keepers nothing comes, though they have what to say. Those that shards wait for,
     /// and that there are others beside, are left out.
     pub(super) fn note_late(&mut self, late: &[u64], seen: &Seen<'_>) -> Vec<Order> {
-        let is_late = |copy: &Copy| copy.stage.name().is_some_and(|name| late.contains(&name));
-        if !self.copies.iter().any(|copy| copy.stage.is_named() && !is_late(copy)) {
+        let is_late = |begun: &&Begun| late.contains(&begun.name);
+        if !self.begun().any(|begun| begun.is_named() && !is_late(&begun)) {
             return Vec::new();
         }
-        let mut orders = Vec::new();
-        for &name in late {
-            if self.of_name(name).is_some_and(|copy| copy.stage.is_waited_for()) {
-                orders.extend(self.note_failed(name, seen));
-            }
-        }
-        orders
+        let left_out = self.begun().filter(is_late).filter(|begun| begun.is_waited_for());
+        let left_out: Vec<u64> = left_out.map(|begun| begun.name).collect();
+        left_out.into_iter().filter_map(|name| self.note_failed(name, seen)).collect()
     }
 
     /// This node is another member: what it had agreed on is void.
     pub(super) fn begin_anew(&mut self) {
-        for Copy { stage, failed, begin_at, .. } in &mut self.copies {
-            (*stage, *failed, *begin_at) = (Stage::None, None, Micros(0));
+        for Copy { begun, failed, begin_at } in &mut self.copies {
+            (*begun, *failed, *begin_at) = (None, None, Micros(0));
         }
         self.ask_at = Micros(0);
     }
@@ -249,33 +222,31 @@ impl Copying {
     /// Nobody waits for the copies any more, without anybody's having agreed: this node may not
     /// act. If it may again by the same lease, the agreement has to name them no more before.
     pub(super) fn release(&mut self, revision: Revision, now: Micros) {
-        for copy in &mut self.copies {
-            copy.stage = copy.stage.ending(revision, true);
-        }
+        self.copies.iter_mut().for_each(|copy| copy.end(revision, true));
         self.ask_at = now;
     }
 
-    /// How each stands, its name, and where it is or goes; it is whole only while the agreement
-    /// says so.
-    pub(super) fn states<'a>(
-        &'a self,
+    /// How each stands, and where it is or goes; it is whole only while the agreement says so.
+    pub(super) fn states(
+        &self,
         named: &[Seat],
-    ) -> impl Iterator<Item = (OwnCopyState, Option<(u64, &'a Keeper)>)> {
-        self.copies.iter().map(|copy| match &copy.stage {
-            Stage::None => (OwnCopyState::None, None),
-            Stage::Named { keeper, name } if named.contains(&keeper.seat) => {
-                (OwnCopyState::Whole, Some((*name, keeper)))
-            }
-            Stage::Filling { keeper, name, .. } | Stage::Named { keeper, name } => {
-                (OwnCopyState::Filling, Some((*name, keeper)))
-            }
-            Stage::Ending { keeper, name, .. } => (OwnCopyState::Ending, Some((*name, keeper))),
+    ) -> impl Iterator<Item = (OwnCopyState, Option<&Keeper>)> {
+        self.copies.iter().map(|copy| {
+            let Some(Begun { keeper, stage, .. }) = &copy.begun else {
+                return (OwnCopyState::None, None);
+            };
+            let state = match stage {
+                Stage::Named(_) if named.contains(&keeper.seat) => OwnCopyState::Whole,
+                Stage::Filling(_) | Stage::Named(_) => OwnCopyState::Filling,
+                Stage::Ending { .. } => OwnCopyState::Ending,
+            };
+            (state, Some(keeper))
         })
     }
 
     /// When [`Copying::next`] is due without news.
     pub(super) fn due(&self) -> Option<Micros> {
-        let waiting = self.copies.iter().filter(|copy| copy.stage == Stage::None);
+        let waiting = self.copies.iter().filter(|copy| copy.begun.is_none());
         let begins = waiting.map(|copy| copy.begin_at);
         begins.chain([self.ask_at]).filter(|&at| at > Micros(0)).min()
     }
@@ -294,53 +265,53 @@ impl Copying {
 
     /// What is next of one copy.
     fn step(&mut self, at: usize, seen: &Seen<'_>) -> Option<Order> {
-        let stage = &self.copies[at].stage;
-        match stage {
-            Stage::None if self.is_stray_named(seen) => None,
-            Stage::None => {
-                if self.copies[at].begin_at <= seen.now {
-                    self.copies[at].begin_at = Micros(0);
-                }
-                let keeper = self.choose(at, seen)?.clone();
-                self.names += 1;
-                // No two memberships of a node give a copy the same name.
-                let name = seen.own.1.0.wrapping_add(self.names);
-                self.copies[at].stage = Stage::Filling { keeper: keeper.clone(), name, whole: 0 };
-                Some(Order::Begin { at, keeper, copy: name })
+        let copy = &mut self.copies[at];
+        let Some(Begun { keeper, name, stage }) = &mut copy.begun else {
+            return self.begin(at, seen);
+        };
+        let (name, is_there) = (*name, seen.is_there(keeper));
+        let is_over = match *stage {
+            Stage::Filling(_) => !is_there,
+            Stage::Named(_) => false,
+            Stage::Ending { since, .. } => {
+                seen.revision > since && !seen.named().contains(&keeper.seat)
             }
-            Stage::Filling { keeper, name, .. } if !seen.is_there(keeper) => {
-                let name = *name;
-                self.copies[at].stage = Stage::None;
-                Some(Order::End(name))
-            }
-            Stage::Filling { keeper, name, whole } if *whole == self.shards => {
-                self.copies[at].stage = Stage::Named { keeper: keeper.clone(), name: *name };
-                self.copies[at].whole_at = seen.now;
-                self.ask_at = seen.now;
-                None
-            }
-            Stage::Named { keeper, .. } if !seen.is_there(keeper) => {
-                self.copies[at].stage = stage.ending(seen.revision, false);
-                self.ask_at = seen.now;
-                None
-            }
-            Stage::Ending { keeper, name, since, .. }
-                if seen.revision > *since && !seen.named().contains(&keeper.seat) =>
-            {
-                let name = *name;
-                self.copies[at].stage = Stage::None;
-                Some(Order::End(name))
-            }
-            Stage::Filling { .. } | Stage::Named { .. } | Stage::Ending { .. } => None,
+        };
+        if is_over {
+            copy.begun = None;
+            return Some(Order::End(name));
         }
+        match *stage {
+            Stage::Filling(whole) if whole == self.shards => *stage = Stage::Named(seen.now),
+            Stage::Named(_) if !is_there => copy.end(seen.revision, false),
+            Stage::Filling(_) | Stage::Named(_) | Stage::Ending { .. } => return None,
+        }
+        self.ask_at = seen.now;
+        None
+    }
+
+    /// Begins one at the next keeper, if there is one.
+    fn begin(&mut self, at: usize, seen: &Seen<'_>) -> Option<Order> {
+        if self.is_stray_named(seen) {
+            return None;
+        }
+        if self.copies[at].begin_at <= seen.now {
+            self.copies[at].begin_at = Micros(0);
+        }
+        let keeper = self.choose(at, seen)?.clone();
+        self.names += 1;
+        // No two memberships of a node give a copy the same name.
+        let name = seen.own.1.0.wrapping_add(self.names);
+        let stage = Stage::Filling(0);
+        self.copies[at].begun = Some(Begun { keeper: keeper.clone(), name, stage });
+        Some(Order::Begin { at, keeper, copy: name })
     }
 
     /// Whether the agreement names somebody of whom nothing is known here.
     fn is_stray_named(&self, seen: &Seen<'_>) -> bool {
         let is_known = |seat: &Seat| {
-            let mut stages = self.copies.iter().map(|copy| &copy.stage);
-            stages
-                .any(|stage| stage.seat() == Some(*seat) && (stage.is_named() || stage.is_ending()))
+            let mut others = self.begun().filter(|begun| begun.keeper.seat == *seat);
+            others.any(|begun| begun.is_named() || begun.is_ending())
         };
         !seen.named().iter().all(is_known)
     }
@@ -350,8 +321,7 @@ impl Copying {
         let Copy { failed, begin_at, .. } = &self.copies[at];
         let rests = failed.map(|(seat, _)| seat).filter(|_| *begin_at > seen.now);
         let is_free = |keeper: &&Keeper| {
-            let mut stages = self.copies.iter().map(|copy| &copy.stage);
-            rests != Some(keeper.seat) && stages.all(|stage| stage.seat() != Some(keeper.seat))
+            rests != Some(keeper.seat) && self.begun().all(|begun| begun.keeper.seat != keeper.seat)
         };
         let free = || seen.keepers.iter().filter(is_free);
         let behind = free().find(|keeper| keeper.seat.0 > seen.own.0);
@@ -360,10 +330,9 @@ impl Copying {
 
     /// Asks the agreement, unless it says what it should.
     fn name(&mut self, seen: &Seen<'_>) -> Option<Order> {
-        let stages = || self.copies.iter().map(|copy| &copy.stage);
-        let wanted: Vec<Seat> =
-            stages().filter(|stage| stage.is_named()).filter_map(Stage::seat).collect();
-        if seen.named() == wanted && !stages().any(Stage::is_ending) {
+        let named = self.begun().filter(|begun| begun.is_named());
+        let wanted: Vec<Seat> = named.map(|begun| begun.keeper.seat).collect();
+        if seen.named() == wanted && !self.begun().any(Begun::is_ending) {
             self.ask_at = Micros(0);
             return None;
         }
@@ -383,6 +352,7 @@ impl Copying {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_cluster::{Incarnation, Slot};
 
     const OWN: Seat = (Slot(1), Incarnation(10));
 

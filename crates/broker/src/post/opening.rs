@@ -4,7 +4,7 @@ use super::stand_in::{LostNode, StandIn, StandIns};
 use crate::cluster::Membership;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weir_cluster::{CopyState, Incarnation, Slot};
+use weir_cluster::{CopyState, Incarnation, Place, Seat, Slot};
 use weir_core::Micros;
 
 /// How long to wait before the agreement is asked again, and before a stand-in is started again
@@ -25,9 +25,6 @@ pub(super) enum Adopted {
     Ended(Range<u16>),
 }
 
-/// Whose log it is: of which membership of the node at a slot.
-type Log = (Slot, Incarnation);
-
 /// What has become of a copy that was opened.
 struct Opened {
     shards: Range<u16>,
@@ -37,9 +34,8 @@ struct Opened {
 }
 
 enum Stage {
-    Running(StandIn),
-    /// It is to end: this node was lost meanwhile, and another has opened its own copy.
-    Void(StandIn),
+    /// If it is void, it is to end: this node was lost meanwhile, and another has opened its copy.
+    Running { stand_in: StandIn, is_void: bool },
     /// It could not go on, and is not started again before this.
     Resting(Micros),
     /// It could not go on too often.
@@ -50,13 +46,14 @@ enum Stage {
 
 impl Stage {
     fn runs(&self) -> bool {
-        matches!(self, Self::Running(_) | Self::Void(_))
+        matches!(self, Self::Running { .. })
     }
 }
 
 pub(super) struct Opening {
     stand_ins: Box<dyn StandIns>,
-    all: BTreeMap<Log, Opened>,
+    /// By whose log it is.
+    all: BTreeMap<Seat, Opened>,
     /// When it is to be looked at without news; 0 if it need not.
     due: Micros,
     /// How many were, and how often the sessions could not be served.
@@ -73,7 +70,7 @@ impl Opening {
     pub(super) fn due(&self) -> Option<Micros> {
         let rests = self.all.values().filter_map(|opened| match opened.stage {
             Stage::Resting(until) => Some(until),
-            Stage::Running(_) | Stage::Void(_) | Stage::GivenUp | Stage::Served => None,
+            Stage::Running { .. } | Stage::GivenUp | Stage::Served => None,
         });
         rests.chain([self.due]).filter(|&at| at > Micros(0)).min()
     }
@@ -91,7 +88,7 @@ impl Opening {
         };
         self.stop_void(own, membership);
         let all = lost_of(own, membership);
-        let is_there = |log: &Log| all.iter().any(|(lost, _)| log_of(lost) == *log);
+        let is_there = |log: &Seat| all.iter().any(|(lost, _)| log_of(lost) == *log);
         self.all.retain(|log, it| it.stage.runs() || is_there(log));
         let may_ask = self.due <= now;
         if may_ask {
@@ -100,7 +97,7 @@ impl Opening {
         for (lost, state) in all {
             let slot = Slot(lost.slot);
             // The shards tell the sessions of two of one place not apart.
-            let is_other = |(log, it): (&Log, &Opened)| {
+            let is_other = |(log, it): (&Seat, &Opened)| {
                 log.0 == slot && *log != log_of(&lost) && it.stage.runs()
             };
             if self.all.iter().any(is_other) {
@@ -129,16 +126,14 @@ impl Opening {
     }
 
     /// Has those end that another keeper serves instead.
-    fn stop_void(&mut self, own: (Slot, Incarnation), membership: &Membership) {
+    fn stop_void(&mut self, own: Seat, membership: &Membership) {
         for ((slot, _), opened) in &mut self.all {
-            if matches!(opened.stage, Stage::Running(_))
+            if let Stage::Running { stand_in, is_void: is_void @ false } = &mut opened.stage
                 && membership.members().opener(*slot) != Some(own)
-                && let Stage::Running(stand_in) =
-                    std::mem::replace(&mut opened.stage, Stage::Served)
             {
                 tracing::warn!(slot = slot.0, "another node serves the sessions of a lost one now");
                 stand_in.stop();
-                opened.stage = Stage::Void(stand_in);
+                *is_void = true;
             }
         }
     }
@@ -162,7 +157,7 @@ impl Opening {
         });
         match self.stand_ins.start(own.0, lost) {
             Ok(stand_in) => {
-                opened.stage = Stage::Running(stand_in);
+                opened.stage = Stage::Running { stand_in, is_void: false };
                 Some(Adopted::Begun(shards))
             }
             Err(error) => {
@@ -175,23 +170,17 @@ impl Opening {
 
     /// Takes one that has ended, and says which shards were its.
     fn end(&mut self, now: Micros) -> Option<Range<u16>> {
-        let has_ended = |stage: &Stage| match stage {
-            Stage::Running(stand_in) | Stage::Void(stand_in) => stand_in.has_ended(),
+        let has_ended = |(_, opened): &(&Seat, &mut Opened)| match &opened.stage {
+            Stage::Running { stand_in, .. } => stand_in.has_ended(),
             Stage::Resting(_) | Stage::GivenUp | Stage::Served => false,
         };
-        let (&log, opened) = self.all.iter_mut().find(|(_, opened)| has_ended(&opened.stage))?;
+        let (&log, opened) = self.all.iter_mut().find(has_ended)?;
         let (slot, shards) = (log.0, opened.shards.clone());
-        let stand_in = match std::mem::replace(&mut opened.stage, Stage::Served) {
-            Stage::Running(stand_in) => stand_in,
-            // Whatever it says of its end.
-            Stage::Void(stand_in) => {
-                drop(stand_in.end());
-                self.all.remove(&log);
-                return Some(shards);
-            }
-            Stage::Resting(_) | Stage::GivenUp | Stage::Served => return None,
-        };
+        let ended = std::mem::replace(&mut opened.stage, Stage::Served);
+        let Stage::Running { stand_in, is_void } = ended else { return None };
         match stand_in.end() {
+            // Whatever it says of its end.
+            _ if is_void => drop(self.all.remove(&log)),
             Ok(()) => {
                 tracing::info!(slot = slot.0, "the sessions of a lost node are this node's now");
             }
@@ -203,7 +192,7 @@ impl Opening {
         Some(shards)
     }
 
-    fn note_failure(&mut self, log: Log, now: Micros) {
+    fn note_failure(&mut self, log: Seat, now: Micros) {
         self.failures += 1;
         let Some(opened) = self.all.get_mut(&log) else { return };
         opened.failures += 1;
@@ -219,7 +208,7 @@ impl Opening {
     /// The broker ends.
     pub(super) fn stop(&mut self) {
         for ((slot, _), Opened { stage, .. }) in std::mem::take(&mut self.all) {
-            if let Stage::Running(stand_in) | Stage::Void(stand_in) = stage
+            if let Stage::Running { stand_in, .. } = stage
                 && let Err(why) = stand_in.end()
             {
                 tell_fault(slot, &why);
@@ -228,24 +217,23 @@ impl Opening {
     }
 }
 
-fn log_of(lost: &LostNode) -> Log {
+fn log_of(lost: &LostNode) -> Seat {
     (Slot(lost.slot), Incarnation(lost.owner))
 }
 
 /// Nodes that are no members, and whose logs' copies this node is to open, or has opened.
-fn lost_of(own: (Slot, Incarnation), membership: &Membership) -> Vec<(LostNode, CopyState)> {
+fn lost_of(own: Seat, membership: &Membership) -> Vec<(LostNode, CopyState)> {
     let members = membership.members();
-    let lost = members.places().filter_map(|place| {
-        let is_own = members.opener(place.slot) == Some(own);
-        let copy = members.log_copy(place.slot).filter(|_| is_own)?;
-        let is_member = members.nodes().any(|node| node.place.slot == place.slot);
+    let is_own = |&(_, opener): &(&Place, Seat)| opener == own;
+    let lost = members.lost().filter(is_own).filter_map(|(place, _)| {
+        let copy = members.log_copy(place.slot)?;
         let end = place.first_shard.saturating_add(place.shards);
         let (name, shards) = (place.name.clone(), place.first_shard..end);
         let lost = LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards };
         // If another has opened it, that one is lost as well.
         let has_opened = copy.keepers.first() == Some(&own);
         let state = if has_opened { copy.state } else { CopyState::Kept };
-        (!is_member).then_some((lost, state))
+        Some((lost, state))
     });
     lost.collect()
 }

@@ -3,9 +3,8 @@
 
 use super::{Members, MembersSink, Purpose};
 use crate::agreement::{Ask, Cas, Revision};
-use crate::records::{CopyState, Incarnation, LogCopy, NamedCopy};
+use crate::records::{CopyState, LogCopy, NamedCopy, Place, Seat};
 use crate::slot::Slot;
-use crate::table::Seat;
 use weir_core::Micros;
 
 /// The node is no member, may not act, or is reading or writing something else.
@@ -46,7 +45,7 @@ impl Members {
     /// Not now.
     pub fn keep_log_at(
         &mut self,
-        keepers: Vec<(Slot, Incarnation)>,
+        keepers: Vec<Seat>,
         now: Micros,
         sink: &mut impl MembersSink,
     ) -> Result<(), Busy> {
@@ -67,11 +66,16 @@ impl Members {
     /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it:
     /// the first keeper that is a member. If whoever has opened it is none any more, it is the turn
     /// of the next.
-    pub fn opener(&self, slot: Slot) -> Option<(Slot, Incarnation)> {
+    pub fn opener(&self, slot: Slot) -> Option<Seat> {
         let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
-        let is_member =
-            |seat: &&Seat| self.view.node(seat.0).is_some_and(|node| node.incarnation == seat.1);
-        copy.keepers.iter().find(is_member).copied()
+        copy.keepers.iter().copied().find(|&seat| self.node_of(seat).is_some())
+    }
+
+    /// The places of nodes that are no members, and whose sessions another is to serve: with its
+    /// [`Members::opener`].
+    pub fn lost(&self) -> impl Iterator<Item = (&Place, Seat)> {
+        let away = self.places().filter(|place| self.view.node(place.slot).is_none());
+        away.filter_map(|place| Some((place, self.opener(place.slot)?)))
     }
 
     /// Says that this node, whose turn it is, opens the copy of the log of a node that is no
