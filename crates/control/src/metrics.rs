@@ -324,6 +324,9 @@ mod tests {
         ] {
             assert!(all.contains(part), "{part}\nis not in\n{all}");
         }
+        cluster.copies = vec![own.clone(), own.clone()];
+        let each = "gauge\nweir_cluster_copy_waiting_records{node=\"b\"} 14\n#";
+        assert!(told(&cluster).contains(each), "one line for a node: {}", told(&cluster));
         cluster.copies = vec![OwnCopy { state: OwnCopyState::Ending, ..own }];
         assert!(told(&cluster).contains("weir_cluster_copied 0\n"));
         (cluster.copies, cluster.kept, cluster.nodes) = (Vec::new(), None, Vec::new());

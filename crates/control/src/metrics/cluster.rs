@@ -6,6 +6,7 @@ use super::{Metric, Point};
 use crate::cluster::{
     Cluster, ClusterLink, ClusterNode, KeptCopies, NodeCopy, NodeCopyState, OwnCopy, OwnCopyState,
 };
+use std::collections::BTreeMap;
 
 const MEMBERS: Family =
     family("weir_cluster_members", Kind::Gauge, "Nodes that are members, this one too.", &[]);
@@ -242,11 +243,13 @@ fn of_copies(Cluster { copies, copies_failed, kept, nodes, .. }: &Cluster) -> Ve
         Metric { family, points: point.into_iter().collect() }
     };
     let each = |family, value: fn(&OwnCopy) -> u64| {
-        let point = |copy: &OwnCopy| {
-            let keeper = copy.keeper.clone()?;
-            Some(Point::of(vec![("node", keeper)], value(copy)))
-        };
-        Metric { family, points: copies.iter().filter_map(point).collect() }
+        // A node that was started anew may get one while that of before is ending.
+        let mut by_keeper = BTreeMap::<&str, u64>::new();
+        for (keeper, copy) in copies.iter().filter_map(|copy| Some((copy.keeper.as_ref()?, copy))) {
+            *by_keeper.entry(keeper).or_default() += value(copy);
+        }
+        let point = |(keeper, value): (&str, u64)| Point::of(vec![("node", keeper.into())], value);
+        Metric { family, points: by_keeper.into_iter().map(point).collect() }
     };
     let kept = |family, value: fn(&KeptCopies) -> u64| Metric {
         family,
