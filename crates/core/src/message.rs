@@ -77,6 +77,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) is_awaited: bool,
     /// Letters with it are gathered, and leave later.
     pub(crate) is_gathered: bool,
+    /// It is a will that is mailed: nobody would send it again.
+    pub(crate) is_mailed_will: bool,
     /// Its record in the log, once it has one.
     pub(crate) lsn: Lsn,
     shared: Option<Arc<Message>>,
@@ -102,6 +104,7 @@ impl<'a> Delivery<'a> {
             stamp: None,
             is_awaited: false,
             is_gathered: false,
+            is_mailed_will: false,
             lsn: Lsn::NONE,
             shared: None,
         }
@@ -119,6 +122,7 @@ impl<'a> Delivery<'a> {
             stamp: message.stamp,
             is_awaited: false,
             is_gathered: false,
+            is_mailed_will: false,
             lsn: Lsn::NONE,
             shared: Some(Arc::clone(message)),
         }

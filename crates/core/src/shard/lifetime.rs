@@ -377,6 +377,8 @@ impl Shard {
             expires_at,
             None,
         );
+        delivery.is_mailed_will = self.mails_will(will);
+        delivery.is_gathered = delivery.is_mailed_will;
         self.publish_own(&mut delivery, will.origin, now, sink);
         self.apply_rules(&delivery, |_| will.origin, now, sink);
         self.post_present(None, now);

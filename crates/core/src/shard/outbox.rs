@@ -10,6 +10,7 @@ use crate::mail::{GroupPick, Mail};
 use crate::message::{Delivery, Message};
 use crate::outbox::{Handling, Letters, MailTarget, Mark, Open};
 use crate::record::Record;
+use crate::session::Will;
 use crate::shard_set::ShardSet;
 use crate::sink::Sink;
 use crate::undelivered::{Late, Undelivered};
@@ -45,6 +46,16 @@ impl Shard {
             && (retain || publisher.is_some_and(|publisher| self.outbox.waits(publisher)))
     }
 
+    /// Whether a will is mailed: where logs are copied, it outlives the loss of its node, and of those
+    /// that it goes to.
+    pub(super) fn mails_will(&self, will: &Will) -> bool {
+        self.unreceived.is_copied
+            && will.qos > QoS::AtMostOnce
+            && !will.retain
+            && self.log.is_on()
+            && !self.place.is_alone()
+    }
+
     /// The message has been routed, and whom it is for elsewhere is known: the log has it, and its
     /// letters leave once that is committed.
     ///
@@ -71,8 +82,9 @@ impl Shard {
     ) {
         let targets = std::mem::take(&mut self.outbox.gathered);
         let is_durable = |publisher| self.log.session(publisher).is_some();
-        let is_mailed = delivery.qos == QoS::ExactlyOnce
-            && delivery.publisher.is_some_and(is_durable)
+        let is_exact = delivery.qos == QoS::ExactlyOnce;
+        let is_to_last = is_exact && delivery.publisher.is_some_and(is_durable);
+        let is_mailed = (is_to_last || delivery.is_mailed_will)
             && !may_be_refused
             // Copies of a retained message have their say too, before its identifier is noted.
             && !self.answers.has_mailed()

@@ -108,7 +108,10 @@ impl Shard {
             false if self.answers.has_mailed() => Handling::PutOff,
             false => Handling::Whole,
         };
-        let is_recorded = handling != Handling::Whole || self.log.logged().is_some();
+        // What is for a session that comes is recorded once that is whole.
+        let is_recorded = handling != Handling::Whole
+            || self.log.logged().is_some()
+            || !self.claims.coming.is_empty();
         if is_recorded && self.log.is_on() && !self.place.node.contains(&from.0) {
             self.put_mark(Mark { from, number: Lsn(number), handling }, sink);
         }

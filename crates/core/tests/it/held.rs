@@ -6,6 +6,8 @@ use crate::replaced::{
     replace, settle, settle_but_lost, some_letters, some_letters_first_from,
 };
 use weir_core::{Mail, SessionMail};
+use weir_wire::PropertiesBuf;
+use weir_wire::packet::Will;
 
 #[test]
 fn a_message_that_was_refused_is_refused_again_and_not_taken_for_handled() {
@@ -268,4 +270,51 @@ fn no_session_leaves_a_node_that_does_not_know_yet_what_all_others_have() {
     let lines = net.read(back);
     assert!(lines[0].starts_with("CONNACK Success present"), "{lines:?}");
     assert_eq!(lines[1..], ["PUBLISH t q1 #1 1"]);
+}
+
+#[test]
+fn a_will_that_is_on_its_way_to_a_lost_node_comes_once_where_its_sessions_are() {
+    for letters in 0..4 {
+        let (mut net, _) = absent(Q1);
+        let properties = PropertiesBuf::new();
+        let (payload, properties) = (b"gone".as_slice(), properties.as_properties());
+        let will = Will { topic: "t", payload, qos: Q1, retain: false, properties };
+        let client = join_at(&mut net, 2, "w", Ask { will: Some(will), ..Ask::default() });
+        settle(&mut net);
+        net.cut(client);
+        net.commit(2);
+        for _ in 0..letters {
+            net.deliver_between(2, LOST);
+        }
+        settle_but_lost(&mut net);
+        replace(&mut net);
+        settle(&mut net);
+        assert_eq!(comes_back(&mut net), ["PUBLISH t q1 #1 gone"], "{letters}");
+    }
+}
+
+#[test]
+fn a_message_for_a_session_that_comes_is_not_taken_for_a_new_one_when_it_goes_again() {
+    for letters in (0..30).flat_map(|before| (0..12).map(move |after| (before, after))) {
+        let (mut net, publisher) = absent_at(1, Q1);
+        let back = come_to(&mut net, LOST, "c", kept());
+        some_letters(&mut net, letters.0);
+        net.publish(publisher, "t", Q1, 1, "1");
+        for _ in 0..letters.1 {
+            some_letters_first_from(&mut net, 1, [2, 0, 1]);
+            // Its sender does not hear that it has come.
+            let is_told = |mail: &Mail| matches!(mail, Mail::Receipt { .. });
+            net.wires[LOST].mail.retain(|(to, mail)| to.0 != 2 || !is_told(mail));
+        }
+        net.cut(back);
+        let committed = net.wires[LOST].log.len();
+        begin_again(&mut net, committed);
+        meet(&mut net);
+        settle(&mut net);
+        let again = come_to(&mut net, 2, "c", kept());
+        settle(&mut net);
+        let lines = net.read(again);
+        assert!(lines[0].starts_with("CONNACK Success present"), "{letters:?}: {lines:?}");
+        assert_eq!(lines.len(), 2, "{letters:?}: {lines:?}");
+    }
 }

@@ -28,8 +28,10 @@ pub fn copy(model: &mut Model, conn: ConnNo, message: MessageNo, publish: &Publi
     let is_durable =
         model.conns[conn.0].is_resumed || session.is_some_and(|session| session.expiry_s > 0);
     let is_on_its_way = model.is_logged && is_durable && publish.qos > QoS::AtMostOnce;
+    // A will that may be sent has no time of its own.
     let is_fresh = publish.retain
         || is_on_its_way
+        || model.may_be_sent(message)
         || intakes.any(|intake| {
             let settled_at = intake.settled_at.unwrap_or(model.now);
             intake.expires_at.is_none_or(|at| may_go(at) || settled_at >= at)

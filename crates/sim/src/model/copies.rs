@@ -68,16 +68,29 @@ impl Model {
         }
     }
 
+    /// Nodes are to keep a message. If it is a will of which it was not certain that it is sent, it
+    /// is now.
+    pub fn is_kept(&mut self, payload: &[u8]) {
+        let Some(number) = Message::number(payload) else { return };
+        let is_known = self.recent.intakes.iter().any(|it| it.message == number)
+            || self.retains.iter().any(|it| it.message == Some(number));
+        if self.may_be_sent(number) && !is_known {
+            self.publish_will(Some(number));
+        }
+    }
+
     /// A letter goes again after a loss, from who is in the place of its sender or to who is in
-    /// that of its receiver: until it has come, it is for whoever subscribes.
+    /// that of its receiver; one with a will goes once the log has it. Until it has come, it is for
+    /// whoever subscribes.
     pub fn goes_again(&mut self, payload: &[u8]) {
-        if !self.recent.has_lost_node {
+        if !self.is_copied {
             return;
         }
         let Some(number) = Message::number(payload) else { return };
         let is_its = |&at: &usize| {
             let intake = &self.recent.intakes[at];
-            intake.message == number && intake.session.is_some()
+            let is_will = intake.session.is_none();
+            intake.message == number && (is_will || self.recent.has_lost_node)
         };
         let again: Vec<usize> = (0..self.recent.intakes.len()).filter(is_its).collect();
         for &at in &again {
@@ -192,6 +205,9 @@ impl Model {
             Some((from, _)) if is_lost(from) => {
                 if is_here {
                     session.moving = None;
+                    // If it is over where it went before the other heard that it came, it may be
+                    // over once more.
+                    self.doubtful_wills.extend(session.parked.1.map(|(message, _)| message));
                 }
                 is_here
             }

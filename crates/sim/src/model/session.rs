@@ -240,7 +240,7 @@ impl Model {
         self.publish_will(will.map(|(message, _)| message));
     }
 
-    fn publish_will(&mut self, will: Option<MessageNo>) {
+    pub(super) fn publish_will(&mut self, will: Option<MessageNo>) {
         if let Some(message) = will {
             let intake = self.take_in(message, None);
             self.recent.intakes[intake].is_acked &= !self.doubtful_wills.contains(&message);
@@ -293,8 +293,12 @@ impl Model {
 
     /// Sessions whose time is over that may be there still.
     pub fn overdue(&self) -> Vec<SessionNo> {
+        let is_overdue = |session: &Session| {
+            let is_due = session.parked.0.is_some_and(|at| at <= self.now);
+            session.is_overdue || is_due && (session.comes_anew || session.moving.is_some())
+        };
         let all = self.alive.values().copied();
-        all.filter(|&number| self.session(number).is_overdue).collect()
+        all.filter(|&number| is_overdue(self.session(number))).collect()
     }
 
     /// When the first will of a lost node is due on a shard.

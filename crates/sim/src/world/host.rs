@@ -84,8 +84,10 @@ impl World {
                 Event::Mail(to, mut mail) => {
                     self.note_claim(shard, &mail);
                     self.note_adoption(shard, &mail);
-                    if let Mail::Publish { message, .. } = &mail {
-                        self.model.goes_again(&message.payload);
+                    match &mail {
+                        Mail::Publish { message, .. } => self.model.goes_again(&message.payload),
+                        Mail::Copy { message, .. } => self.model.is_kept(&message.payload),
+                        _ => {}
                     }
                     let times = self.saboteur.letter(&mut mail);
                     for _ in 0..times {

@@ -149,7 +149,13 @@ impl World {
             let client_id = session.client.client_id();
             let is_there = |shard: &Shard| shard.client(&client_id).is_some();
             // If the node that it came from is lost before it has heard that, its log brings it.
-            let is_known = session.moving.is_none() && self.copies.is_up(session.shard);
+            let is_known = match session.moving {
+                None => self.copies.is_up(session.shard),
+                Some((from, to)) => {
+                    let is_left = session.shard == usize::MAX;
+                    is_left && self.copies.is_up(from) && self.copies.is_up(to)
+                }
+            };
             if is_known && !self.shards.iter().any(is_there) {
                 self.model.end_session(number);
             }
