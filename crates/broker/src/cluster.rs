@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSo
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_carrier::tcp::Tls;
-use weir_cluster::{Members, MembersSettings, Slot, Times};
+use weir_cluster::{Incarnation, Members, MembersSettings, Slot, Times};
 use weir_core::Mail;
 use weir_etcd::{Etcd, EtcdSettings, User};
 use weir_transport::tls::{Certificates, PemError, PrivateKey};
@@ -132,7 +132,7 @@ impl ClusterConfig {
         if self.is_off() {
             return Ok(());
         }
-        Members::new(self.settings(shards), 0)?;
+        Members::new(self.settings(shards, Vec::new()), 0)?;
         if let Some(file) = &self.etcd_ca_file {
             certificates("cluster.etcd_ca_file", file)?;
         }
@@ -140,8 +140,8 @@ impl ClusterConfig {
         self.tls().map(drop)
     }
 
-    /// What this node is to be.
-    pub(crate) fn settings(&self, shards: u16) -> MembersSettings {
+    /// What this node is to be, whose disk has what it kept of others in these memberships.
+    pub(crate) fn settings(&self, shards: u16, former: Vec<Incarnation>) -> MembersSettings {
         MembersSettings {
             cluster: self.name.clone(),
             name: self.node(),
@@ -152,6 +152,7 @@ impl ClusterConfig {
             letters_min: Mail::VERSION_MIN.into(),
             times: Times::default(),
             keeper: self.stand_in.as_ref().map(|stand_in| Slot(stand_in.keeper)),
+            former,
         }
     }
 

@@ -5,9 +5,12 @@
 //! that has come in one go with one sync, and says up to where it is safe. If the other node is
 //! lost, its sessions are opened from there (`server::stand_in`).
 
+mod former;
 mod log;
 
-use crate::journal::{COPIES, NoStore, STAND_INS, StoreConfig};
+pub(crate) use former::{Wanted, former};
+
+use crate::journal::{COPIES, NoStore, StoreConfig};
 use crate::letter::Letter;
 use log::CopyOf;
 use std::collections::BTreeMap;
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_cluster::Incarnation;
 use weir_core::{LogMail, ShardId};
 use weir_reactor::{Mailbox, Outside, outside};
 
@@ -38,6 +42,9 @@ enum Work {
     Letter { by: usize, from: ShardId, mail: LogMail },
     /// Nothing more is taken for these shards, so that what is there can be read.
     Close { shards: Range<u16>, closed: Sender<()> },
+    /// This node is a member: the copies are of these memberships from now on, and what is there
+    /// of before and not wanted goes.
+    GoOn { memberships: Vec<Incarnation>, wanted: Wanted },
     /// The broker ends.
     End,
 }
@@ -71,6 +78,12 @@ impl CopiesWay {
         Arc::clone(&self.kept)
     }
 
+    /// This node is a member: the copies are of these memberships from now on, and what is there of
+    /// before and not wanted goes.
+    pub(crate) fn go_on(&self, memberships: Vec<Incarnation>, wanted: Wanted) {
+        let _ = self.to.send(Work::GoOn { memberships, wanted });
+    }
+
     /// The folders of the copies of these shards' logs. Nothing is written there any more.
     pub(crate) fn close(&self, shards: &Range<u16>) -> Vec<(u16, PathBuf)> {
         let (closed, is_closed) = channel();
@@ -95,7 +108,6 @@ pub(crate) struct Copies {
 
 impl Copies {
     /// A thread that takes copies into the store's folder, for the shards of these mailboxes.
-    /// What is there of an earlier start is void, and goes: no other membership may open it.
     ///
     /// # Errors
     /// Of the disk, and what the system says of a thread and two open files.
@@ -106,14 +118,7 @@ impl Copies {
         mailboxes: &mut [Mailbox<Letter>],
     ) -> Result<Self, NoStore> {
         let copies = root.join(COPIES);
-        for folder in [&copies, &root.join(STAND_INS)] {
-            match std::fs::remove_dir_all(folder) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            }
-            .map_err(NoStore::disk(folder))?;
-        }
-        std::fs::create_dir(&copies).map_err(NoStore::disk(&copies))?;
+        std::fs::create_dir_all(&copies).map_err(NoStore::disk(&copies))?;
         let (to, given) = channel();
         let kept = Arc::<Kept>::default();
         let way = CopiesWay { to, root: root.into(), kept: Arc::clone(&kept) };
@@ -181,6 +186,7 @@ impl Turns {
                         // Whoever wanted it may have ended.
                         let _ = closed.send(());
                     }
+                    Work::GoOn { memberships, wanted } => self.go_on(&memberships, &wanted),
                     Work::End => return,
                 }
             }
@@ -250,6 +256,15 @@ impl Turns {
 
     fn close(&mut self, shards: &Range<u16>) {
         self.copies.retain(|shard, _| !shards.contains(&shard.0));
+    }
+
+    fn go_on(&self, memberships: &[Incarnation], wanted: &Wanted) {
+        let is_in_use = |shard| self.copies.contains_key(&ShardId(shard));
+        let removed = former::remove_others(&self.root, wanted, is_in_use);
+        // If nothing says of which memberships they are, they are of no use after a start.
+        if let Err(error) = removed.and_then(|()| former::note(&self.root, memberships)) {
+            tracing::warn!(%error, "what is kept of other nodes is of no use after a start");
+        }
     }
 
     fn say(&mut self) {

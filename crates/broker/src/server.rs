@@ -285,8 +285,7 @@ impl Server {
         let bound = std::mem::take(&mut self.listeners);
         let Self { config, wakers, asked, admission, .. } = &*self;
         let shards = wakers.len() as u16;
-        let seated =
-            self.post.as_ref().map(|post| post.join(&config.cluster, shards)).transpose()?;
+        let seated = self.post.as_ref().map(|post| post.join(config, shards)).transpose()?;
         let node = seated.as_ref().map_or(Node { first: 0, shards }, Node::of);
         // A hash that nobody outside can guess keeps clients from choosing colliding names.
         let seed = seated.as_ref().map(|seated| seated.seed);

@@ -24,6 +24,6 @@ pub use members::{
     NotForgotten, NotOpened, Notice, Times,
 };
 pub use memory::{Asker, Heard, Store};
-pub use records::{CopyState, Incarnation, LogCopy, Node, Place, Seat};
+pub use records::{CopyState, FORMER_MAX, Incarnation, LogCopy, Node, Place, Seat};
 pub use slot::{SLOTS, Slot};
 pub use table::{Home, Table};

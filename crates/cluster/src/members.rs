@@ -20,7 +20,7 @@ pub use event::{Collected, Counts, Event, MembersSink, NotForgotten, Notice};
 pub use settings::{BadSettings, MembersSettings, Times};
 
 use crate::agreement::{Ask, Cas, Failure, LeaseId, Revision, Said, Ticket};
-use crate::records::{Incarnation, Node, Place, Places, Seat};
+use crate::records::{FORMER_MAX, Incarnation, Node, Place, Places, Seat};
 use crate::table::Table;
 use crate::view::View;
 use weir_chance::Chance;
@@ -54,6 +54,8 @@ pub struct Members {
     tickets: u64,
     lease: Option<Lease>,
     incarnation: Incarnation,
+    /// Those of before, as many as may be named.
+    former: Vec<Incarnation>,
     /// Where this membership begins to number, once it has asked for a place.
     number: Option<u64>,
     seat: Option<Node>,
@@ -151,6 +153,7 @@ impl Members {
         Ok(Self {
             view: View::new(&settings.cluster),
             incarnation: incarnation(&mut chance),
+            former: settings.former.clone(),
             settings,
             chance,
             is_read: false,
@@ -404,7 +407,10 @@ impl Members {
     /// The membership has ended; the next one is another.
     fn unseat(&mut self) {
         self.lease = None;
-        self.seat = None;
+        let ended = self.seat.take().map(|node| node.incarnation);
+        self.former.extend(ended.filter(|_| self.settings.keeper.is_none()));
+        let surplus = self.former.len().saturating_sub(FORMER_MAX);
+        self.former.drain(..surplus);
         self.number = None;
         self.release = Release::None;
         self.is_stale = true;

@@ -18,6 +18,9 @@ const NUMBERS: u64 = 1 << 36;
 /// Behind it there is room for what a node numbers.
 const NUMBER_MAX: u64 = 1 << 62;
 
+/// Earlier memberships that a node may name.
+pub const FORMER_MAX: usize = 64;
+
 /// Shards of the largest node.
 const SHARDS_MAX: u16 = 256;
 
@@ -88,6 +91,9 @@ pub struct Node {
     /// for a short time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_stand_in: bool,
+    /// Its earlier memberships that are keepers of logs still: what their disk had, its has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<Incarnation>,
 }
 
 impl Node {
@@ -101,7 +107,8 @@ impl Node {
         let is_valid = node.place.is_valid()
             && node.place.slot == slot
             && is_address(&node.address)
-            && node.letters_min <= node.letters;
+            && node.letters_min <= node.letters
+            && node.former.len() <= FORMER_MAX;
         is_valid.then_some(node)
     }
 
@@ -408,6 +415,7 @@ mod tests {
             letters: 2,
             letters_min: 1,
             is_stand_in: false,
+            former: Vec::new(),
         };
         assert_eq!(Node::read(Slot(3), &node.to_bytes()), Some(node.clone()));
         assert_eq!(Node::read(Slot(4), &node.to_bytes()), None);

@@ -168,6 +168,7 @@ mod tests {
             letters: 1,
             letters_min: 1,
             is_stand_in: false,
+            former: Vec::new(),
         }
     }
 

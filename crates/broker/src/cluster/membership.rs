@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Ask, BadSettings, Busy, Cas, Collected, Event, Failure, Members, Node, NotForgotten, NotOpened,
-    Revision, Said, Seat, Slot, Ticket,
+    Ask, BadSettings, Busy, Cas, Collected, Event, Failure, Incarnation, Members, Node,
+    NotForgotten, NotOpened, Revision, Said, Seat, Slot, Ticket,
 };
 use weir_core::Micros;
 use weir_etcd::{Etcd, StartError};
@@ -86,11 +86,12 @@ impl Membership {
     /// [`Membership::hear`].
     pub(crate) fn take(
         config: &ClusterConfig,
-        shards: u16,
+        (shards, former): (u16, Vec<Incarnation>),
         waker: Waker,
     ) -> Result<Seated, NoPlace> {
         let random = || getrandom::u64().map_err(|error| StartError::System(error.into()));
-        let (members, proposal) = (Members::new(config.settings(shards), random()?)?, random()?);
+        let settings = config.settings(shards, former);
+        let (members, proposal) = (Members::new(settings, random()?)?, random()?);
         let (bell, rings) = sync_channel(1);
         let wake = move || {
             let _ = bell.try_send(());

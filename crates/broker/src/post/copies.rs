@@ -162,6 +162,9 @@ impl Post {
         if before == incarnation.0 {
             return;
         }
+        if let Some(opening) = &mut self.copies.opening {
+            opening.seated(&self.membership, Micros(now_us()));
+        }
         if before != 0 {
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Again(number));
         }

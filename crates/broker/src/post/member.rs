@@ -104,8 +104,9 @@ pub(super) mod tests {
         let place =
             Place { name, slot: Slot(slot), first_shard: slot.into(), shards: 1, number: 0 };
         let (incarnation, address) = (Incarnation(1), address.to_owned());
-        let is_stand_in = false;
-        let node = Node { place, incarnation, address, letters: 2, letters_min: 2, is_stand_in };
+        let (is_stand_in, former) = (false, Vec::new());
+        let (letters, letters_min) = (2, 2);
+        let node = Node { place, incarnation, address, letters, letters_min, is_stand_in, former };
         let settings = LinkSettings {
             cluster: "lab".into(),
             own: Slot(9),

@@ -4,7 +4,7 @@ use super::stand_in::{LostNode, StandIn, StandIns};
 use crate::cluster::Membership;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weir_cluster::{CopyState, Incarnation, Place, Seat, Slot};
+use weir_cluster::{CopyState, Incarnation, LogCopy, Place, Seat, Slot};
 use weir_core::Micros;
 
 /// How long to wait before the agreement is asked again, and before a stand-in is started again
@@ -15,6 +15,10 @@ const REST: Micros = Micros(5_000_000);
 /// How often a copy is tried that cannot be served. Then another node may open its own, or its
 /// owner may be a member again, with what its own disk has.
 const TRIES_MAX: u32 = 3;
+
+/// How long the owner of a log has to be back, if this node has its copy since before it was
+/// started: they may have stopped together, and be started together.
+const BACK_AFTER: Micros = Micros(10_000_000);
 
 /// What the shards are told.
 #[derive(Clone)]
@@ -56,6 +60,10 @@ pub(super) struct Opening {
     all: BTreeMap<Seat, Opened>,
     /// When it is to be looked at without news; 0 if it need not.
     due: Micros,
+    /// Until when the owners of logs that it has since before may be back; 0 if none is waited for.
+    back_until: Micros,
+    /// Since when it is the present member.
+    since: Micros,
     /// How many were, and how often the sessions could not be served.
     pub(super) opened: u64,
     pub(super) failures: u64,
@@ -63,7 +71,33 @@ pub(super) struct Opening {
 
 impl Opening {
     pub(super) fn new(stand_ins: Box<dyn StandIns>) -> Self {
-        Self { stand_ins, all: BTreeMap::new(), due: Micros(0), opened: 0, failures: 0 }
+        Self {
+            stand_ins,
+            all: BTreeMap::new(),
+            due: Micros(0),
+            back_until: Micros(0),
+            since: Micros(0),
+            opened: 0,
+            failures: 0,
+        }
+    }
+
+    /// This node is a member: what it has of logs that it kept before stays.
+    pub(super) fn seated(&mut self, membership: &Membership, now: Micros) {
+        let Some(node) = membership.seat() else { return };
+        self.since = now;
+        let members = membership.members();
+        let is_own = |&seat: &Seat| {
+            members.keeper(seat).is_some_and(|it| it.incarnation == node.incarnation)
+        };
+        let kept = members.places().filter_map(|place| {
+            let copy = members.log_copy(place.slot)?;
+            let is_kept = copy.state != CopyState::Void && copy.keepers.iter().any(is_own);
+            is_kept.then(|| lost(place, copy))
+        });
+        let kept: Vec<LostNode> = kept.collect();
+        let memberships = node.former.iter().copied().chain([node.incarnation]).collect();
+        self.stand_ins.go_on(memberships, &kept);
     }
 
     /// When it is to be looked at without news.
@@ -72,7 +106,7 @@ impl Opening {
             Stage::Resting(until) => Some(until),
             Stage::Running { .. } | Stage::GivenUp | Stage::Served => None,
         });
-        rests.chain([self.due]).filter(|&at| at > Micros(0)).min()
+        rests.chain([self.due, self.back_until]).filter(|&at| at > Micros(0)).min()
     }
 
     /// Does what is due: asks the agreement for copies that are to be opened, opens them, and says
@@ -88,13 +122,17 @@ impl Opening {
         };
         self.stop_void(own, membership);
         let all = lost_of(own, membership);
-        let is_there = |log: &Seat| all.iter().any(|(lost, _)| log_of(lost) == *log);
+        let is_there = |log: &Seat| all.iter().any(|it| log_of(&it.node) == *log);
+        let back_until = self.since + BACK_AFTER;
+        let is_awaited = |it: &Lost| it.is_of_before && now < back_until;
+        self.back_until = if all.iter().any(is_awaited) { back_until } else { Micros(0) };
         self.all.retain(|log, it| it.stage.runs() || is_there(log));
         let may_ask = self.due <= now;
         if may_ask {
             self.due = Micros(0);
         }
-        for (lost, state) in all {
+        for it in all.into_iter().filter(|it| !is_awaited(it)) {
+            let Lost { node: lost, state, .. } = it;
             let slot = Slot(lost.slot);
             // The shards tell the sessions of two of one place not apart.
             let is_other = |(log, it): (&Seat, &Opened)| {
@@ -221,21 +259,32 @@ fn log_of(lost: &LostNode) -> Seat {
     (Slot(lost.slot), Incarnation(lost.owner))
 }
 
-/// Nodes that are no members, and whose logs' copies this node is to open, or has opened.
-fn lost_of(own: Seat, membership: &Membership) -> Vec<(LostNode, CopyState)> {
+/// A node that is no member, and whose log's copy this node is to open, or has opened.
+struct Lost {
+    node: LostNode,
+    state: CopyState,
+    /// The copy is of an earlier membership of this node, and was not opened.
+    is_of_before: bool,
+}
+
+fn lost_of(own: Seat, membership: &Membership) -> Vec<Lost> {
     let members = membership.members();
     let is_own = |&(_, opener): &(&Place, Seat)| opener == own;
-    let lost = members.lost().filter(is_own).filter_map(|(place, _)| {
+    let all = members.lost().filter(is_own).filter_map(|(place, _)| {
         let copy = members.log_copy(place.slot)?;
-        let end = place.first_shard.saturating_add(place.shards);
-        let (name, shards) = (place.name.clone(), place.first_shard..end);
-        let lost = LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards };
         // If another has opened it, that one is lost as well.
         let has_opened = copy.keepers.first() == Some(&own);
         let state = if has_opened { copy.state } else { CopyState::Kept };
-        Some((lost, state))
+        let is_of_before = copy.state == CopyState::Kept && !copy.keepers.contains(&own);
+        Some(Lost { node: lost(place, copy), state, is_of_before })
     });
-    lost.collect()
+    all.collect()
+}
+
+fn lost(place: &Place, copy: &LogCopy) -> LostNode {
+    let end = place.first_shard.saturating_add(place.shards);
+    let (name, shards) = (place.name.clone(), place.first_shard..end);
+    LostNode { name, slot: place.slot.0, owner: copy.owner.0, shards }
 }
 
 /// A stand-in could not go on. What it had is where it was: in its store, or in the copy.

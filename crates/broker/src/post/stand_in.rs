@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use weir_cluster::Incarnation;
 
 /// What is lost, and is to be served.
 pub(crate) struct LostNode {
@@ -24,6 +25,10 @@ pub(crate) trait StandIns: Send {
     /// # Errors
     /// What the system says of a thread.
     fn start(&self, keeper: u8, lost: LostNode) -> io::Result<StandIn>;
+
+    /// This node is a member, by the last of these memberships: of what it has of the others stays
+    /// what there is of these nodes.
+    fn go_on(&self, memberships: Vec<Incarnation>, kept: &[LostNode]);
 }
 
 /// One that runs.

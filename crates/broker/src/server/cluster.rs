@@ -5,7 +5,7 @@ use super::stand_in::OfThisNode;
 use super::{ServeError, ready};
 use crate::cluster::{ClusterConfig, Membership, Seated};
 use crate::config::Config;
-use crate::copies::CopiesWay;
+use crate::copies::{CopiesWay, former};
 use crate::journal::clock::wall;
 use crate::letter::Letter;
 use crate::post::{ClusterWatch, Gate, Lease, Names, Post, PostCopies, PostSetup, StandIns, board};
@@ -63,8 +63,14 @@ impl PostOffice {
     }
 
     /// Waits for a place.
-    pub(super) fn join(&self, config: &ClusterConfig, shards: u16) -> Result<Seated, ServeError> {
-        let seated = Membership::take(config, shards, self.waker.clone())?;
+    pub(super) fn join(
+        &self,
+        Config { cluster: config, store, .. }: &Config,
+        shards: u16,
+    ) -> Result<Seated, ServeError> {
+        let root = store.folder().filter(|_| config.stand_in.is_none());
+        let former = root.map_or_else(Vec::new, |root| former(root));
+        let seated = Membership::take(config, (shards, former), self.waker.clone())?;
         let place = &seated.node.place;
         let (node, slot, first) = (&place.name, place.slot.0, place.first_shard);
         tracing::info!(cluster = config.name, node, slot, first, "this node has its place");

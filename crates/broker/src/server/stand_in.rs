@@ -7,7 +7,7 @@ use super::{ServeError, Server};
 use crate::cluster::{ClusterConfig, Minority, StandInOf};
 use crate::config::Config;
 use crate::control::ControlConfig;
-use crate::copies::CopiesWay;
+use crate::copies::{CopiesWay, Wanted};
 use crate::journal::STAND_INS;
 use crate::post::{LostNode, StandIn, StandIns};
 use crate::sys::SysConfig;
@@ -16,6 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use weir_cluster::Incarnation;
 use weir_reactor::Waker;
 
 /// What stand-ins of this node are made of.
@@ -37,14 +38,20 @@ impl OfThisNode {
 
 impl StandIns for OfThisNode {
     fn start(&self, keeper: u8, lost: LostNode) -> io::Result<StandIn> {
-        let LostNode { name, slot, owner, shards } = lost;
-        let root = self.root.join(STAND_INS).join(format!("{slot}-{owner:016x}"));
+        let root = self.root.join(STAND_INS).join(folder_of(&lost));
+        let LostNode { name, slot, shards, .. } = lost;
         let (copies, waker) = (self.copies.clone(), self.waker.clone());
         let config = self.config.clone();
         let stopper = Arc::default();
         let set: Arc<OnceLock<_>> = Arc::clone(&stopper);
         let run = move || {
-            let stand_in = StandInOf { copies: copies.close(&shards), keeper };
+            let copies = copies.close(&shards);
+            // All were whole once the agreement named them.
+            let missing = shards.len() - copies.len();
+            if missing > 0 {
+                return Err(format!("{missing} of its logs are missing here"));
+            }
+            let stand_in = StandInOf { copies, keeper };
             let config = config_of(config, &root, &name, shards.len() as u16, stand_in);
             let made = std::fs::create_dir_all(&root).map_err(ServeError::from);
             let ended = made.and_then(|()| Server::bind(&config)).and_then(|server| {
@@ -61,6 +68,17 @@ impl StandIns for OfThisNode {
         let thread = std::thread::Builder::new().name(format!("stand-in-{slot}")).spawn(run)?;
         Ok(StandIn::new(stopper, thread))
     }
+
+    fn go_on(&self, memberships: Vec<Incarnation>, kept: &[LostNode]) {
+        let shards = kept.iter().flat_map(|lost| lost.shards.clone()).collect();
+        let stand_ins = kept.iter().map(folder_of).collect();
+        self.copies.go_on(memberships, Wanted { shards, stand_ins });
+    }
+}
+
+/// What the folder of its store is called.
+fn folder_of(LostNode { slot, owner, .. }: &LostNode) -> String {
+    format!("{slot}-{owner:016x}")
 }
 
 /// Nothing of it is left that is not at other nodes.

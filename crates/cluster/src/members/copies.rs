@@ -3,7 +3,7 @@
 
 use super::{Members, MembersSink, Purpose};
 use crate::agreement::{Ask, Cas, Revision};
-use crate::records::{CopyState, LogCopy, NamedCopy, Place, Seat};
+use crate::records::{CopyState, Incarnation, LogCopy, NamedCopy, Node, Place, Seat};
 use crate::slot::Slot;
 use weir_core::Micros;
 
@@ -63,12 +63,31 @@ impl Members {
         self.view.copy_at(slot)
     }
 
+    /// The node that has what a keeper had: that one, or the same with a later membership, if its
+    /// disk has it still.
+    pub fn keeper(&self, (slot, incarnation): Seat) -> Option<&Node> {
+        let is_it =
+            |node: &&Node| node.incarnation == incarnation || node.former.contains(&incarnation);
+        self.view.node(slot).filter(is_it)
+    }
+
     /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it:
     /// the first keeper that is a member. If whoever has opened it is none any more, it is the turn
     /// of the next.
     pub fn opener(&self, slot: Slot) -> Option<Seat> {
         let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
-        copy.keepers.iter().copied().find(|&seat| self.node_of(seat).is_some())
+        copy.keepers.iter().find_map(|&seat| self.keeper(seat)).map(seat_of)
+    }
+
+    /// The earlier memberships of this node, which is at this slot, that are keepers of logs.
+    pub(super) fn former_keepers(&self, own: Slot) -> Vec<Incarnation> {
+        let mut former = self.former.clone();
+        former.retain(|&incarnation| {
+            let copies = self.places().filter_map(|place| self.log_copy(place.slot));
+            let open = copies.filter(|copy| copy.state != CopyState::Void);
+            open.flat_map(|copy| &copy.keepers).any(|&keeper| keeper == (own, incarnation))
+        });
+        former
     }
 
     /// The places of nodes that are no members, and whose sessions another is to serve: with its
@@ -131,15 +150,16 @@ impl Members {
         sink: &mut impl MembersSink,
     ) -> Result<(), NotOpened> {
         let mut copy = self.log_copy(slot).cloned().ok_or(NotOpened::NotKeeper)?;
-        let at = copy.keepers.iter().position(|&keeper| Some(keeper) == self.own_seat());
-        let at = at.ok_or(NotOpened::NotKeeper)?;
+        let own = self.own_seat().ok_or(NotOpened::NotKeeper)?;
+        let is_own = |&keeper: &Seat| self.keeper(keeper).map(seat_of) == Some(own);
+        let at = copy.keepers.iter().position(is_own).ok_or(NotOpened::NotKeeper)?;
         // Who has opened it stands before the others, and may not be a member any more.
-        let has_opened = at == 0 && copy.state != CopyState::Kept;
+        let has_opened = copy.state != CopyState::Kept && copy.keepers.first() == Some(&own);
         if has_opened && copy.state == to {
             return Ok(());
         }
         let may = match to {
-            CopyState::Opened => !has_opened && self.opener(slot) == self.own_seat(),
+            CopyState::Opened => !has_opened && self.opener(slot) == Some(own),
             CopyState::Kept | CopyState::Void => has_opened && copy.state == from,
         };
         if !may {
@@ -148,16 +168,16 @@ impl Members {
         if self.view.member_at(slot) != Revision::NONE {
             return Err(NotOpened::IsMember);
         }
-        let (own, _) = self.writer(now).ok_or(NotOpened::Busy)?;
+        self.writer(now).ok_or(NotOpened::Busy)?;
         let name = self.view.copy_name(slot).ok_or(NotOpened::NotKeeper)?.to_owned();
         let keys = &self.view.keys;
         // A keeper that is lost too must not make void what the owner has.
-        let own = (keys.member(own), self.view.member_at(own));
-        let compared = vec![(keys.member(slot), Revision::NONE), own];
-        let keeper = copy.keepers.remove(at);
+        let at_own = (keys.member(own.0), self.view.member_at(own.0));
+        let compared = vec![(keys.member(slot), Revision::NONE), at_own];
+        copy.keepers.remove(at);
         // A copy that could not be served is none.
         if to != CopyState::Kept {
-            copy.keepers.insert(0, keeper);
+            copy.keepers.insert(0, own);
         }
         copy.state = to;
         self.write_copy(&NamedCopy { name, copy }, compared, now, sink);
@@ -200,4 +220,8 @@ impl Members {
         self.ask(Purpose::Write, Ask::Cas(cas), now, sink);
         self.settle(now, sink);
     }
+}
+
+fn seat_of(node: &Node) -> Seat {
+    (node.slot(), node.incarnation)
 }

@@ -1,6 +1,6 @@
 //! What a node says of itself, and the times of its lease.
 
-use crate::records::{are_shards, is_address, is_name};
+use crate::records::{FORMER_MAX, Incarnation, are_shards, is_address, is_name};
 use crate::slot::Slot;
 use weir_core::Micros;
 
@@ -25,6 +25,8 @@ pub struct MembersSettings {
     /// Where the node is that runs this one, if this is a stand-in: it serves the sessions of the
     /// node of this name from the copy of that one's log, for a short time.
     pub keeper: Option<Slot>,
+    /// Memberships of this node before it was started, whose copies of others' logs its disk has.
+    pub former: Vec<Incarnation>,
     /// The times of its lease, the same on all nodes.
     pub times: Times,
 }
@@ -64,6 +66,9 @@ pub enum BadSettings {
     /// The address.
     #[error("{0:?} is no address: 1 to 256 characters without spaces, such as 10.0.0.1:7883")]
     Address(String),
+    /// Its earlier memberships.
+    #[error("a node names {FORMER_MAX} of its earlier memberships at most, not {0}")]
+    Former(usize),
     /// The shards.
     #[error("a node of a cluster has 1 to 256 shards, not {0}")]
     Shards(u16),
@@ -75,6 +80,9 @@ impl MembersSettings {
             if !is_name(name) {
                 return Err(BadSettings::Name(name.clone()));
             }
+        }
+        if self.former.len() > FORMER_MAX {
+            return Err(BadSettings::Former(self.former.len()));
         }
         if !is_address(&self.address) {
             return Err(BadSettings::Address(self.address.clone()));

@@ -29,6 +29,7 @@ fn settings(name: &str) -> MembersSettings {
         letters: 1,
         letters_min: 1,
         keeper: None,
+        former: Vec::new(),
         times: Times::default(),
     }
 }

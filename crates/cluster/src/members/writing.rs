@@ -72,6 +72,7 @@ impl Members {
         }
         let at_copy = (keys.copy(place.slot), self.view.copy_at(place.slot));
         let key = keys.member(place.slot);
+        let former = self.former_keepers(place.slot);
         let node = Node {
             place,
             incarnation: self.incarnation,
@@ -79,6 +80,7 @@ impl Members {
             letters: self.settings.letters,
             letters_min: self.settings.letters_min,
             is_stand_in: keeper.is_some(),
+            former,
         };
         let compared = vec![(key.clone(), Revision::NONE), at_places, at_copy];
         Some(Cas { key, value: Some(node.to_bytes()), lease: Some(lease), compared })

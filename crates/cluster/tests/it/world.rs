@@ -317,6 +317,7 @@ impl World {
             letters: 1,
             letters_min: 1,
             keeper: None,
+            former: Vec::new(),
             times,
         };
         let host = &mut self.hosts[at];

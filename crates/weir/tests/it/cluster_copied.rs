@@ -153,3 +153,38 @@ fn with_three_copies_two_nodes_are_lost_at_once_and_nothing_else() {
     send(&mut publisher, 6..=6);
     sessions.into_iter().for_each(|name| finds(&nodes[2], name, 1..=6));
 }
+
+#[test]
+fn all_nodes_are_killed_at_once_and_one_is_not_back_nor_its_disk() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (configs, mut nodes) = nodes(&etcd, 2);
+    leave_session(&nodes[0], "wanderer");
+    let (mut publisher, _) = join(&nodes[2].address, "pub");
+    send(&mut publisher, 1..=5);
+    nodes.iter().for_each(|node| node.signal(Signal::KILL));
+    nodes.iter_mut().for_each(kill);
+    std::fs::remove_dir_all(etcd.folder.path().join("store-a")).unwrap();
+    nodes[1] = broker(&configs[1]);
+    has_them(&mut nodes[1]);
+    nodes[2] = broker(&configs[2]);
+    finds(&nodes[2], "wanderer", 1..=5);
+}
+
+#[test]
+fn who_stands_in_for_a_node_is_killed_and_goes_on_where_it_was() {
+    let Some(etcd) = Etcd::start() else { return };
+    let (configs, mut nodes) = nodes(&etcd, 2);
+    leave_session(&nodes[0], "wanderer");
+    let (mut publisher, _) = join(&nodes[2].address, "pub");
+    send(&mut publisher, 1..=3);
+    etcd.hold_stand_ins();
+    kill(&mut nodes[0]);
+    serves(&mut nodes[1]);
+    // What it has acknowledged is on its disk alone.
+    send(&mut publisher, 4..=6);
+    kill(&mut nodes[1]);
+    etcd.release_stand_ins();
+    nodes[1] = broker(&configs[1]);
+    has_them(&mut nodes[1]);
+    finds(&nodes[2], "wanderer", 1..=6);
+}
