@@ -51,8 +51,11 @@ impl Options {
     /// Those of the command line; otherwise all that so many copies are to outlive.
     fn kinds(&self) -> Vec<Kind> {
         let all = if self.only.is_empty() { Kind::value_variants() } else { &self.only };
-        let is_meant = |kind: &Kind| {
-            !self.only.is_empty() || *kind != Kind::KillTwo || usize::from(self.replicas) == NODES
+        let is_meant = |kind: &Kind| match kind {
+            _ if !self.only.is_empty() => true,
+            Kind::KillTwo => usize::from(self.replicas) == NODES,
+            Kind::KillAll => self.replicas > 1,
+            _ => true,
         };
         all.iter().copied().filter(is_meant).collect()
     }

@@ -161,6 +161,7 @@ impl Nodes {
                 self.nodes[node].end()?;
                 self.nodes[fault.other].end()?;
             }
+            Kind::KillAll => self.nodes.iter_mut().try_for_each(Process::end)?,
             Kind::Restart => {
                 self.nodes[node].signal(Signal::TERM)?;
                 let begin = Instant::now();
@@ -196,6 +197,13 @@ impl Nodes {
             Kind::KillTwo => {
                 self.nodes[node] = self.node(node)?;
                 self.nodes[fault.other] = self.node(fault.other)?;
+            }
+            Kind::KillAll => {
+                for other in (0..NODES).filter(|&other| other != node) {
+                    self.nodes[other] = self.node(other)?;
+                }
+                std::thread::sleep(fault.late);
+                self.nodes[node] = self.node(node)?;
             }
             Kind::Freeze => self.nodes[node].signal(Signal::CONT)?,
             Kind::EtcdKill | Kind::EtcdLeader => self.etcds[node] = self.etcd(node)?,

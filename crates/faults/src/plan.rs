@@ -23,6 +23,9 @@ pub(crate) enum Kind {
     Kill,
     /// Two nodes are killed by SIGKILL at once and started again; with three copies
     KillTwo,
+    /// All nodes are killed by SIGKILL at once and started again, one perhaps much later; with
+    /// copies
+    KillAll,
     /// A node is stopped by SIGTERM and started again
     Restart,
     /// A node is frozen by SIGSTOP
@@ -56,11 +59,16 @@ pub(crate) struct Fault {
     pub(crate) quiet: Duration,
     /// How long it lasts.
     pub(crate) lasts: Duration,
+    /// How much later than the others the node is started, if all were killed.
+    pub(crate) late: Duration,
     /// By how much the clock is stepped, in seconds.
     pub(crate) step_s: i64,
     /// Whether the node is killed when its clock is stepped, and begins with the wrong time.
     pub(crate) begins_stepped: bool,
 }
+
+/// Longer than whoever has a copy waits for a node to be back.
+const LATE: Duration = Duration::from_secs(25);
 
 /// By how much clocks are stepped, forward or back, in seconds.
 const STEPS_S: [i64; 6] = [2, 15, 90, 600, 3_600, 6 * 3_600];
@@ -82,8 +90,10 @@ impl Fault {
             }
             _ => (0, false),
         };
+        let is_late = kind == Kind::KillAll && chance.below(2) == 1;
+        let late = if is_late { LATE } else { Duration::ZERO };
         let lasts = match kind {
-            Kind::Kill | Kind::Restart | Kind::EtcdKill | Kind::EtcdLeader => short,
+            Kind::Kill | Kind::KillAll | Kind::Restart | Kind::EtcdKill | Kind::EtcdLeader => short,
             Kind::KillTwo => 2 * short,
             Kind::Freeze | Kind::Clock if is_long => 10_000,
             Kind::Cut | Kind::OneWay | Kind::Pair | Kind::EtcdCut if is_long => 12_000,
@@ -91,7 +101,7 @@ impl Fault {
             _ => 3_000,
         };
         let lasts = Duration::from_millis(lasts);
-        Self { kind, node, other, quiet, lasts, step_s, begins_stepped }
+        Self { kind, node, other, quiet, lasts, late, step_s, begins_stepped }
     }
 
     /// Whether sessions at the node may be begun anew elsewhere: not only if it is lost, but also
@@ -105,6 +115,7 @@ impl Fault {
     pub(crate) fn ends_process(&self, node: usize) -> bool {
         match self.kind {
             Kind::KillTwo => self.node == node || self.other == node,
+            Kind::KillAll => true,
             Kind::Kill | Kind::Restart => self.node == node,
             _ => self.node == node && self.begins_stepped,
         }
@@ -117,6 +128,8 @@ impl fmt::Display for Fault {
         match self.kind {
             Kind::Kill => write!(out, "{node} killed"),
             Kind::KillTwo => write!(out, "{node} and {other} killed"),
+            Kind::KillAll if self.late > Duration::ZERO => write!(out, "all killed, {node} late"),
+            Kind::KillAll => write!(out, "all killed"),
             Kind::Restart => write!(out, "{node} stopped"),
             Kind::Freeze => write!(out, "{node} frozen"),
             Kind::Cut => write!(out, "link of {node} down"),

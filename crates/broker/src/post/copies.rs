@@ -4,7 +4,7 @@ use super::copy_said::{CopySaid, LOOK_EVERY};
 use super::copying::{Copying, Keeper, Order, Seen};
 use super::member::{Member, Peer};
 use super::offering::Offering;
-use super::opening::{Adopted, Opening};
+use super::opening::{Adopted, BACK_AFTER, Opening};
 use super::stand_in::StandIns;
 use super::{Post, tell_all};
 use crate::copies::Kept;
@@ -39,9 +39,9 @@ pub(crate) struct PostCopies {
     /// This node is a stand-in.
     offering: Option<Offering>,
     news: Vec<(u64, CopyNews)>,
-    /// Until when this node waits at most for those who are to be in the place of lost ones, before
-    /// it lets clients in; 0 if there are none.
-    await_until: Micros,
+    /// Since when this node waits for lost ones, or who is to be in their place, before it lets
+    /// clients in; 0 if there are none.
+    await_since: Micros,
     /// The membership whose sessions were looked at; 0 before the first.
     looked_at: u64,
 }
@@ -88,7 +88,9 @@ impl PostCopies {
         let own = copying.into_iter().chain(look).filter(|_| may_act);
         let opening = self.opening.as_ref().and_then(Opening::due);
         let missed = peers.values().filter_map(|peer| peer.missed_until);
-        let awaited = Some(self.await_until).filter(|&until| until > now);
+        let since = Some(self.await_since).filter(|&since| since > Micros(0));
+        let awaited = since.into_iter().flat_map(|since| [since + BACK_AFTER, since + MISS_MAX]);
+        let awaited = awaited.filter(|&until| until > now);
         own.chain(opening).chain(missed).chain(awaited).min()
     }
 
@@ -211,20 +213,25 @@ impl Post {
 
     /// Whether a node is lost whose sessions another is to serve, and does not yet: this one, which
     /// does not know it, would let its clients in without them, and miss what they subscribe to.
+    /// Who is to serve them may not be there yet itself, if all were lost.
     pub(super) fn awaits_stand_ins(&mut self) -> bool {
-        if self.membership.members().lost().next().is_none() {
-            return false;
+        let members = self.membership.members();
+        let most = match members.lost().next() {
+            Some(_) => MISS_MAX,
+            None if members.is_any_apart() => BACK_AFTER,
+            None => return false,
+        };
+        let (now, since) = (Micros(now_us()), &mut self.copies.await_since);
+        if *since == Micros(0) {
+            tracing::info!("waiting for a lost node, or who has its sessions");
+            *since = now;
         }
-        let (now, until) = (Micros(now_us()), &mut self.copies.await_until);
-        if *until == Micros(0) {
-            *until = now + MISS_MAX;
-        }
-        now < *until
+        now < *since + most
     }
 
     /// Clients are let in, or nobody can be waited for.
     pub(super) fn await_no_more(&mut self) {
-        self.copies.await_until = Micros(0);
+        self.copies.await_since = Micros(0);
     }
 
     /// Whether a member is one that the shards wait for: it was away, or another has its place.

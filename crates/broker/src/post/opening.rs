@@ -18,7 +18,7 @@ const TRIES_MAX: u32 = 3;
 
 /// How long the owner of a log has to be back, if this node has its copy since before it was
 /// started: they may have stopped together, and be started together.
-const BACK_AFTER: Micros = Micros(10_000_000);
+pub(super) const BACK_AFTER: Micros = Micros(10_000_000);
 
 /// What the shards are told.
 #[derive(Clone)]

@@ -93,8 +93,21 @@ impl Members {
     /// The places of nodes that are no members, and whose sessions another is to serve: with its
     /// [`Members::opener`].
     pub fn lost(&self) -> impl Iterator<Item = (&Place, Seat)> {
-        let away = self.places().filter(|place| self.view.node(place.slot).is_none());
-        away.filter_map(|place| Some((place, self.opener(place.slot)?)))
+        self.away().filter_map(|place| Some((place, self.opener(place.slot)?)))
+    }
+
+    /// Whether a node and all who have copies of its log are no members: they may all be about to
+    /// be.
+    pub fn is_any_apart(&self) -> bool {
+        let mut copies = self.away().filter_map(|place| self.log_copy(place.slot));
+        copies.any(|copy| {
+            let is_kept = copy.state != CopyState::Void && !copy.keepers.is_empty();
+            is_kept && copy.keepers.iter().all(|&keeper| self.keeper(keeper).is_none())
+        })
+    }
+
+    fn away(&self) -> impl Iterator<Item = &Place> {
+        self.places().filter(|place| self.view.node(place.slot).is_none())
     }
 
     /// Says that this node, whose turn it is, opens the copy of the log of a node that is no

@@ -309,3 +309,60 @@ fn a_stand_in_says_that_it_is_one() {
     let are: Vec<bool> = desk.nodes[0].nodes().map(|node| node.is_stand_in).collect();
     assert_eq!(are, [false, true]);
 }
+
+/// The node is started anew, and its disk has what it kept in these memberships.
+fn start_again(desk: &mut Desk, at: usize, name: &str, former: Vec<Incarnation>) {
+    let settings = MembersSettings { former, ..settings(name) };
+    desk.nodes[at] = Members::new(settings, 70 + at as u64).unwrap();
+    desk.cut.remove(&at);
+    desk.with(at, Members::handle_timeout);
+    desk.exchange();
+}
+
+#[test]
+fn a_keeper_that_was_started_anew_opens_what_its_disk_has() {
+    for has_disk in [true, false] {
+        let (mut desk, copy) = desk_with_copy();
+        let (slot, before) = copy.keepers[0];
+        assert_eq!(desk.add("c"), LATE);
+        [0, 1].into_iter().for_each(|at| desk.cut(at));
+        desk.until(seconds(20));
+        assert!(desk.nodes[LATE].is_any_apart() && desk.nodes[LATE].lost().next().is_none());
+        // What it kept for nobody is nobody's concern.
+        let former = if has_disk { vec![Incarnation(7), before] } else { Vec::new() };
+        start_again(&mut desk, 0, "a", former);
+        let node = desk.nodes[0].seat().unwrap();
+        let own = (slot, node.incarnation);
+        assert_eq!(node.former, if has_disk { vec![before] } else { Vec::new() });
+        assert_eq!(desk.nodes[LATE].opener(Slot(1)), has_disk.then_some(own));
+        assert_eq!(desk.nodes[LATE].is_any_apart(), !has_disk);
+        let opened = if has_disk { Ok(()) } else { Err(NotOpened::NotKeeper) };
+        assert_eq!(open(&mut desk, 0, 1), opened);
+        if !has_disk {
+            continue;
+        }
+        let state = CopyState::Opened;
+        let wanted = LogCopy { keepers: vec![own], state, ..copy.clone() };
+        assert_eq!(desk.nodes[LATE].log_copy(Slot(1)), Some(&wanted));
+        // It is lost while it serves it, and goes on.
+        desk.cut(0);
+        desk.until(seconds(40));
+        start_again(&mut desk, 0, "a", vec![before, own.1]);
+        assert_eq!(desk.nodes[0].seat().unwrap().former, [own.1]);
+        assert_eq!((open(&mut desk, 0, 1), close(&mut desk, 0, 1)), (Ok(()), Ok(())));
+        assert!(!desk.nodes[LATE].is_any_apart());
+    }
+}
+
+#[test]
+fn an_owner_is_back_before_a_keeper_of_before_opens_its_copy() {
+    let (mut desk, copy) = desk_with_copy();
+    [0, 1].into_iter().for_each(|at| desk.cut(at));
+    desk.until(seconds(20));
+    start_again(&mut desk, 0, "a", vec![copy.keepers[0].1]);
+    start_again(&mut desk, 1, "b", Vec::new());
+    assert!(desk.nodes[1].seat().is_some());
+    assert_eq!(open(&mut desk, 0, 1), Err(NotOpened::IsMember));
+    assert_eq!(keep(&mut desk, 1, &[]), Ok(()));
+    assert_eq!(desk.nodes[0].opener(Slot(1)), None);
+}
