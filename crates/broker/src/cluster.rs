@@ -46,6 +46,11 @@ pub struct ClusterConfig {
     /// `stop`, the default, it ends its connections and lets nobody in; with `serve` it serves
     /// clients whose sessions end with their connections, by itself, and says so in CONNACK.
     pub minority: Minority,
+    /// What becomes of a client that asks for a session that is kept, if that is on no node that is
+    /// there, while one is away whose sessions nobody serves: with `fresh`, the default, it begins
+    /// anew, and what the other node may have of it is dropped once that is back; with `wait` it is
+    /// refused (0x88) until all are back, or forgotten.
+    pub absent: Absent,
     /// What this node is to stand in for.
     #[serde(skip)]
     pub(crate) stand_in: Option<StandInOf>,
@@ -80,6 +85,17 @@ pub enum Minority {
     Serve,
 }
 
+/// What becomes of a client whose session may be on a node that is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Absent {
+    /// It begins anew.
+    #[default]
+    Fresh,
+    /// It is refused until the node is back.
+    Wait,
+}
+
 /// What a stand-in is told, of which no file says anything: a node within this process that has the
 /// name, the place and the shards of a node that is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +128,7 @@ impl Default for ClusterConfig {
             advertise: None,
             replicas: 1,
             minority: Minority::Stop,
+            absent: Absent::Fresh,
             stand_in: None,
             tls: None,
             handover_s: 10,
@@ -159,6 +176,11 @@ impl ClusterConfig {
     /// Whether this node serves its own clients while it is cut off.
     pub(crate) fn serves_minority(&self) -> bool {
         !self.is_off() && self.minority == Minority::Serve
+    }
+
+    /// Whether clients wait for sessions that may be on nodes that are away.
+    pub(crate) fn waits_for_absent(&self) -> bool {
+        !self.is_off() && self.absent == Absent::Wait
     }
 
     /// Whether other nodes have copies of the log of this one.

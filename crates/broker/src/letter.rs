@@ -59,6 +59,8 @@ pub(crate) enum NodeNews {
     /// This node has become a member, or is one again, and does not know yet what all others have;
     /// or it does.
     Joining(bool),
+    /// Some node is away with sessions that nobody serves, and clients wait for these; or none is.
+    Absent(bool),
     /// This node is a member again, as another one, and numbers from here on.
     Again(u64),
     /// This node is cut off from its cluster, and serves its own clients.

@@ -6,6 +6,7 @@
 //! where a link has no room, letters stay in their rings, and shards read less of their clients, as
 //! they do for each other.
 
+mod absent;
 mod board;
 mod copies;
 mod copy_said;
@@ -66,6 +67,8 @@ pub(crate) struct PostSetup {
     pub(crate) shards: Range<u16>,
     /// While it is cut off from its cluster, it serves its own clients.
     pub(crate) serves_minority: bool,
+    /// While a node is away whose sessions nobody serves, its clients wait for it.
+    pub(crate) waits_for_absent: bool,
     /// Bytes of the longest letter, and more.
     pub(crate) frame_bytes_max: u32,
     /// Between this process' clock and that of the world.
@@ -96,6 +99,8 @@ pub(crate) struct Post {
     links: u64,
     /// Its shards serve its own clients meanwhile.
     is_apart: bool,
+    /// As the shards were told.
+    is_any_absent: bool,
     /// Letters of shards may be there still.
     has_letters: bool,
     is_posted: bool,
@@ -127,6 +132,7 @@ impl Post {
             is_joining: false,
             links: 0,
             is_apart: false,
+            is_any_absent: false,
             has_letters: false,
             is_posted: true,
         }
@@ -150,6 +156,7 @@ impl Post {
         while !stop.load(Ordering::Acquire) {
             self.follow(carrier);
             self.look_after_copies(carrier);
+            self.look_for_absent();
             self.names.seek(&mut self.peers, carrier, Micros(now_us()));
             self.board.show(&self.membership, &self.peers, &self.copies);
             let timeout = self.timeout(carrier);
@@ -238,6 +245,7 @@ impl Post {
             return;
         }
         self.await_no_more();
+        self.look_for_absent();
         self.gate.open();
         self.say_joining(false);
         if std::mem::take(&mut self.is_fenced) {
@@ -317,6 +325,7 @@ impl Post {
     fn lose(&mut self, slot: Slot, carrier: &mut impl Carrier) {
         let Some(peer) = self.peers.remove(&slot) else { return };
         carrier.leave(slot);
+        self.look_for_absent();
         if peer.is_here {
             let shards = &peer.member.shards;
             tell_all(&mut self.mailbox, &self.setup.shards, || NodeNews::Lost(shards.clone()));

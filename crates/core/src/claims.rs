@@ -24,6 +24,8 @@ pub(crate) struct Claims {
     wall: Option<Wall>,
     /// When this shard began.
     began: Micros,
+    /// A node is away with sessions that nobody serves, and clients wait for these.
+    pub(crate) is_any_absent: bool,
     last: u64,
     /// By which claim each session is here.
     held: Vec<Claim>,

@@ -97,6 +97,7 @@ impl PostOffice {
             incarnation: node.incarnation.0,
             shards: place.first_shard..place.first_shard + place.shards,
             serves_minority: config.serves_minority(),
+            waits_for_absent: config.waits_for_absent(),
             wall: wall(Micros(now_us())),
             frame_bytes_max: LinkSettings::FRAME_BYTES_MAX
                 .max(limits.packet_bytes_max.saturating_mul(2)),

@@ -136,6 +136,7 @@ impl Output<'_> {
                 self.say_lists(shard);
             }
             NodeNews::Joining(is_joining) => shard.set_joining(is_joining, now, self),
+            NodeNews::Absent(is_any) => shard.set_absent(is_any),
             NodeNews::Again(number) => shard.go_on_from(number),
             NodeNews::CutOff => shard.enter_minority(now, self),
             NodeNews::Returning => shard.leave_minority(now, self),

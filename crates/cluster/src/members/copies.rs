@@ -106,6 +106,12 @@ impl Members {
         })
     }
 
+    /// Whether a node is no member whose sessions are nobody else's.
+    pub fn is_any_absent(&self) -> bool {
+        let is_void = |copy: &LogCopy| copy.state == CopyState::Void;
+        self.away().any(|place| !self.log_copy(place.slot).is_some_and(is_void))
+    }
+
     fn away(&self) -> impl Iterator<Item = &Place> {
         self.places().filter(|place| self.view.node(place.slot).is_none())
     }

@@ -94,7 +94,11 @@ impl Shard {
             connect.client_id.is_empty().then(|| clients.assign_id(|id| place.is_owner(id)));
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
         let found = self.clients.find(client_id);
-        if let Err(refusal) = self.check_found(found) {
+        let checked = self.check_found(found).and_then(|()| match found {
+            Some(_) => Ok(()),
+            None => self.check_absent(connect, asked),
+        });
+        if let Err(refusal) = checked {
             return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
         }
         // A session that does not outlive its connection ends in the takeover.
@@ -165,6 +169,18 @@ impl Shard {
         if asked.auth_method.is_some() && !self.bounds.features.authentication {
             let detail = "no enhanced authentication here";
             return Err(Refusal::new(ReasonCode::BadAuthenticationMethod, detail));
+        }
+        Ok(())
+    }
+
+    /// Whether a client may begin a session that may be on a node that is away. The broker's own
+    /// clients are on this node.
+    fn check_absent(&self, connect: &Connect<'_>, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let is_own = connect.client_id.is_empty() || connect.client_id.starts_with(OWN_CLIENT_IDS);
+        let is_kept = !connect.clean_start && asked.session_expiry_s > 0;
+        if self.claims.is_any_absent && is_kept && !is_own {
+            let detail = "a node is away that may have the session";
+            return Err(Refusal::new(ReasonCode::ServerUnavailable, detail));
         }
         Ok(())
     }

@@ -159,6 +159,12 @@ impl Shard {
         self.settle(now, sink);
     }
 
+    /// Whether a node is away whose sessions nobody serves, and a client that asks for one that is
+    /// kept, and is nowhere else, is refused meanwhile: it may be there.
+    pub fn set_absent(&mut self, is_any: bool) {
+        self.claims.is_any_absent = is_any;
+    }
+
     /// Whether other nodes are lost to this one because it is no member. If it is one again, and
     /// nobody has opened the copy of its log, it mails them what it has mailed before.
     pub(super) fn keeps_mail(&self) -> bool {

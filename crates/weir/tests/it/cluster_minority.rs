@@ -69,7 +69,7 @@ fn three(etcd: &Etcd, way: &Way, more: impl Fn(&str) -> String) -> ([Broker; 3],
 
 /// A client whose session ends with its connection, and whether CONNACK says that its node is cut
 /// off.
-fn offered(node: &Broker, client_id: &str) -> (Blocking, bool) {
+pub(crate) fn offered(node: &Broker, client_id: &str) -> (Blocking, bool) {
     let mut of = Blocking::connect(&node.address, V5).unwrap();
     of.send(&Packet::Connect(Connect::new(V5, client_id))).unwrap();
     let bytes = of.next().expect("CONNACK");
@@ -81,7 +81,7 @@ fn offered(node: &Broker, client_id: &str) -> (Blocking, bool) {
 }
 
 /// What a client that wants its session kept is answered.
-fn refused(node: &Broker, client_id: &str) -> ReasonCode {
+pub(crate) fn refused(node: &Broker, client_id: &str) -> ReasonCode {
     let mut of = Blocking::connect(&node.address, V5).unwrap();
     let properties = lasting();
     let properties = properties.as_properties();

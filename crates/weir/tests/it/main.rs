@@ -23,6 +23,7 @@ mod bridges;
 mod broker_options;
 mod clients;
 mod cluster;
+mod cluster_absent;
 mod cluster_copied;
 mod cluster_minority;
 mod cluster_shown;
