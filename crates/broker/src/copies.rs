@@ -8,7 +8,7 @@
 mod former;
 mod log;
 
-pub(crate) use former::{Wanted, former};
+pub(crate) use former::{Wanted, former, make_folder};
 
 use crate::journal::{COPIES, NoStore, StoreConfig};
 use crate::letter::Letter;
@@ -43,8 +43,8 @@ enum Work {
     /// Nothing more is taken for these shards, so that what is there can be read.
     Close { shards: Range<u16>, closed: Sender<()> },
     /// This node is a member: the copies are of these memberships from now on, and what is there
-    /// of before and not wanted goes.
-    GoOn { memberships: Vec<Incarnation>, wanted: Wanted },
+    /// of before and not wanted goes, if that is known.
+    GoOn { memberships: Vec<Incarnation>, wanted: Option<Wanted> },
     /// The broker ends.
     End,
 }
@@ -80,7 +80,7 @@ impl CopiesWay {
 
     /// This node is a member: the copies are of these memberships from now on, and what is there of
     /// before and not wanted goes.
-    pub(crate) fn go_on(&self, memberships: Vec<Incarnation>, wanted: Wanted) {
+    pub(crate) fn go_on(&self, memberships: Vec<Incarnation>, wanted: Option<Wanted>) {
         let _ = self.to.send(Work::GoOn { memberships, wanted });
     }
 
@@ -118,7 +118,7 @@ impl Copies {
         mailboxes: &mut [Mailbox<Letter>],
     ) -> Result<Self, NoStore> {
         let copies = root.join(COPIES);
-        std::fs::create_dir_all(&copies).map_err(NoStore::disk(&copies))?;
+        make_folder(&copies).map_err(NoStore::disk(&copies))?;
         let (to, given) = channel();
         let kept = Arc::<Kept>::default();
         let way = CopiesWay { to, root: root.into(), kept: Arc::clone(&kept) };
@@ -186,7 +186,7 @@ impl Turns {
                         // Whoever wanted it may have ended.
                         let _ = closed.send(());
                     }
-                    Work::GoOn { memberships, wanted } => self.go_on(&memberships, &wanted),
+                    Work::GoOn { memberships, wanted } => self.go_on(&memberships, wanted.as_ref()),
                     Work::End => return,
                 }
             }
@@ -258,9 +258,10 @@ impl Turns {
         self.copies.retain(|shard, _| !shards.contains(&shard.0));
     }
 
-    fn go_on(&self, memberships: &[Incarnation], wanted: &Wanted) {
+    fn go_on(&self, memberships: &[Incarnation], wanted: Option<&Wanted>) {
         let is_in_use = |shard| self.copies.contains_key(&ShardId(shard));
-        let removed = former::remove_others(&self.root, wanted, is_in_use);
+        let removed =
+            wanted.map_or(Ok(()), |wanted| former::remove_others(&self.root, wanted, is_in_use));
         // If nothing says of which memberships they are, they are of no use after a start.
         if let Err(error) = removed.and_then(|()| former::note(&self.root, memberships)) {
             tracing::warn!(%error, "what is kept of other nodes is of no use after a start");

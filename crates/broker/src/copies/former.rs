@@ -5,11 +5,11 @@
 //! memberships they are, and the node names those to the others; a folder that is lost or new says
 //! nothing.
 
-use crate::journal::{COPIES, STAND_INS};
+use crate::journal::{COPIES, NoStore, STAND_INS};
 use crate::kept_file::KeptFile;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use weir_cluster::{FORMER_MAX, Incarnation};
@@ -29,17 +29,26 @@ fn path_of(root: &Path) -> PathBuf {
 }
 
 /// The memberships that the copies in this store are of, the last ones if there are many.
-pub(crate) fn former(root: &Path) -> Vec<Incarnation> {
+///
+/// # Errors
+/// They cannot be read: without them this node would have nothing of before, and remove that.
+pub(crate) fn former(root: &Path) -> Result<Vec<Incarnation>, NoStore> {
     let path = path_of(root);
-    let text = KeptFile::open(&path).map(|file| file.text().to_owned());
-    let text = text.unwrap_or_else(|error| {
-        tracing::warn!(%error, path = %path.display(), "copies of before cannot be used");
-        String::new()
-    });
-    let mut all: Vec<_> = text.lines().filter_map(|it| it.parse().ok()).map(Incarnation).collect();
+    let file = KeptFile::open(&path).map_err(NoStore::disk(&path))?;
+    let numbers = file.text().lines().filter_map(|line| line.parse().ok());
+    let mut all: Vec<Incarnation> = numbers.map(Incarnation).collect();
     let surplus = all.len().saturating_sub(FORMER_MAX);
     all.drain(..surplus);
-    all
+    Ok(all)
+}
+
+/// Makes a folder that outlives a power cut, also where the one that it is in is new.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    for parent in path.ancestors().skip(1).take(2) {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Says of which memberships they are from now on.
@@ -92,7 +101,7 @@ mod tests {
     fn what_is_noted_is_there_again_and_what_is_not_wanted_goes() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
-        assert_eq!(former(root), []);
+        assert_eq!(former(root).unwrap(), []);
         for folder in ["copies/1", "copies/2", "copies/3", "stand-ins/0-a", "stand-ins/0-b"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
@@ -100,7 +109,7 @@ mod tests {
         note(root, &all).unwrap();
         let wanted = Wanted { shards: [1].into(), stand_ins: ["0-b".into()].into() };
         remove_others(root, &wanted, |shard| shard == 3).unwrap();
-        assert_eq!(former(root), all[2..]);
+        assert_eq!(former(root).unwrap(), all[2..]);
         let is_there = |folder: &str| root.join(folder).exists();
         assert!(is_there("copies/1") && is_there("copies/3") && is_there("stand-ins/0-b"));
         assert!(!is_there("copies/2") && !is_there("stand-ins/0-a"));

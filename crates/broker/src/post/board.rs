@@ -251,7 +251,7 @@ fn copy_of(members: &Members, place: &Place, node: Option<&Node>) -> Option<Node
     if !node.is_none_or(is_of_it) {
         return None;
     }
-    let keepers = copy.keepers.iter().filter_map(|&seat| members.keeper(seat));
+    let keepers = copy.keepers.iter().filter_map(|&seat| members.holder_of(seat));
     let keepers = keepers.map(|node| node.place.name.clone()).collect();
     let state = match copy.state {
         CopyState::Kept => NodeCopyState::Kept,

@@ -215,10 +215,12 @@ impl Post {
     /// does not know it, would let its clients in without them, and miss what they subscribe to.
     /// Who is to serve them may not be there yet itself, if all were lost.
     pub(super) fn awaits_stand_ins(&mut self) -> bool {
+        // A stand-in lets nobody in, and who was there before has known what they have.
+        let is_new = !self.gate.is_open() && self.copies.offering.is_none();
         let members = self.membership.members();
         let most = match members.lost().next() {
             Some(_) => MISS_MAX,
-            None if members.is_any_apart() => BACK_AFTER,
+            None if is_new && members.is_any_apart() => BACK_AFTER,
             None => return false,
         };
         let (now, since) = (Micros(now_us()), &mut self.copies.await_since);

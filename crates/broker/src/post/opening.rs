@@ -88,7 +88,7 @@ impl Opening {
         self.since = now;
         let members = membership.members();
         let is_own = |&seat: &Seat| {
-            members.keeper(seat).is_some_and(|it| it.incarnation == node.incarnation)
+            members.holder_of(seat).is_some_and(|it| it.incarnation == node.incarnation)
         };
         let kept = members.places().filter_map(|place| {
             let copy = members.log_copy(place.slot)?;
@@ -97,7 +97,9 @@ impl Opening {
         });
         let kept: Vec<LostNode> = kept.collect();
         let memberships = node.former.iter().copied().chain([node.incarnation]).collect();
-        self.stand_ins.go_on(memberships, &kept);
+        // Of a record that cannot be read nothing is known.
+        let wanted = (members.counts().garbled == 0).then_some(&*kept);
+        self.stand_ins.go_on(memberships, wanted);
     }
 
     /// When it is to be looked at without news.
@@ -126,7 +128,10 @@ impl Opening {
         let back_until = self.since + BACK_AFTER;
         let is_awaited = |it: &Lost| it.is_of_before && now < back_until;
         self.back_until = if all.iter().any(is_awaited) { back_until } else { Micros(0) };
-        self.all.retain(|log, it| it.stage.runs() || is_there(log));
+        let is_over = |log: &Seat, it: &mut Opened| !it.stage.runs() && !is_there(log);
+        for (log, _) in self.all.extract_if(.., |log, it| is_over(log, it)) {
+            self.stand_ins.forget(log);
+        }
         let may_ask = self.due <= now;
         if may_ask {
             self.due = Micros(0);
@@ -147,7 +152,8 @@ impl Opening {
                 (CopyState::Opened, Some(Stage::Resting(until))) if *until <= now => {
                     return self.start(own.0, lost, now);
                 }
-                (CopyState::Kept, None) if may_ask => membership.open_log_of(slot),
+                // One that has begun was opened by an earlier membership of this node.
+                (CopyState::Kept, _) if may_ask => membership.open_log_of(slot),
                 (CopyState::Opened, Some(Stage::GivenUp)) if may_ask => {
                     membership.give_back_log_of(slot)
                 }
@@ -178,7 +184,7 @@ impl Opening {
 
     /// Nothing is due while this node may not act.
     fn rest(&mut self, now: Micros) {
-        self.due = Micros(0);
+        (self.due, self.back_until) = (Micros(0), Micros(0));
         for opened in self.all.values_mut() {
             if let Stage::Resting(until) = &mut opened.stage {
                 *until = now + REST;
@@ -218,7 +224,10 @@ impl Opening {
         let Stage::Running { stand_in, is_void } = ended else { return None };
         match stand_in.end() {
             // Whatever it says of its end.
-            _ if is_void => drop(self.all.remove(&log)),
+            _ if is_void => {
+                self.all.remove(&log);
+                self.stand_ins.forget(log);
+            }
             Ok(()) => {
                 tracing::info!(slot = slot.0, "the sessions of a lost node are this node's now");
             }

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use weir_cluster::Incarnation;
+use weir_cluster::{Incarnation, Seat};
 
 /// What is lost, and is to be served.
 pub(crate) struct LostNode {
@@ -26,9 +26,12 @@ pub(crate) trait StandIns: Send {
     /// What the system says of a thread.
     fn start(&self, keeper: u8, lost: LostNode) -> io::Result<StandIn>;
 
+    /// Nothing is left of what was served of this log: its sessions are other nodes'.
+    fn forget(&self, log: Seat);
+
     /// This node is a member, by the last of these memberships: of what it has of the others stays
-    /// what there is of these nodes.
-    fn go_on(&self, memberships: Vec<Incarnation>, kept: &[LostNode]);
+    /// what there is of these nodes, or all.
+    fn go_on(&self, memberships: Vec<Incarnation>, kept: Option<&[LostNode]>);
 }
 
 /// One that runs.

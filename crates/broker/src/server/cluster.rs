@@ -69,7 +69,7 @@ impl PostOffice {
         shards: u16,
     ) -> Result<Seated, ServeError> {
         let root = store.folder().filter(|_| config.stand_in.is_none());
-        let former = root.map_or_else(Vec::new, |root| former(root));
+        let former = root.map_or(Ok(Vec::new()), |root| former(root))?;
         let seated = Membership::take(config, (shards, former), self.waker.clone())?;
         let place = &seated.node.place;
         let (node, slot, first) = (&place.name, place.slot.0, place.first_shard);

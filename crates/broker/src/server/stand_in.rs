@@ -7,7 +7,7 @@ use super::{ServeError, Server};
 use crate::cluster::{ClusterConfig, Minority, StandInOf};
 use crate::config::Config;
 use crate::control::ControlConfig;
-use crate::copies::{CopiesWay, Wanted};
+use crate::copies::{CopiesWay, Wanted, make_folder};
 use crate::journal::STAND_INS;
 use crate::post::{LostNode, StandIn, StandIns};
 use crate::sys::SysConfig;
@@ -16,7 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use weir_cluster::Incarnation;
+use weir_cluster::{Incarnation, Seat, Slot};
 use weir_reactor::Waker;
 
 /// What stand-ins of this node are made of.
@@ -34,12 +34,16 @@ impl OfThisNode {
         let root = config.store.folder()?.clone();
         Some(Self { config: config.clone(), copies, root, waker })
     }
+
+    fn folder_of(&self, slot: u8, owner: u64) -> PathBuf {
+        self.root.join(STAND_INS).join(folder_name(slot, owner))
+    }
 }
 
 impl StandIns for OfThisNode {
     fn start(&self, keeper: u8, lost: LostNode) -> io::Result<StandIn> {
-        let root = self.root.join(STAND_INS).join(folder_of(&lost));
-        let LostNode { name, slot, shards, .. } = lost;
+        let LostNode { name, slot, owner, shards } = lost;
+        let root = self.folder_of(slot, owner);
         let (copies, waker) = (self.copies.clone(), self.waker.clone());
         let config = self.config.clone();
         let stopper = Arc::default();
@@ -53,15 +57,12 @@ impl StandIns for OfThisNode {
             }
             let stand_in = StandInOf { copies, keeper };
             let config = config_of(config, &root, &name, shards.len() as u16, stand_in);
-            let made = std::fs::create_dir_all(&root).map_err(ServeError::from);
+            let made = make_folder(&root).map_err(ServeError::from);
             let ended = made.and_then(|()| Server::bind(&config)).and_then(|server| {
                 // Whoever wants it to stop before this waits until it ends by itself.
                 let _ = set.set(server.stopper());
                 server.run()
             });
-            if ended.is_ok() {
-                remove(&root);
-            }
             waker.wake();
             ended.map_err(|error| told(&error))
         };
@@ -69,23 +70,29 @@ impl StandIns for OfThisNode {
         Ok(StandIn::new(stopper, thread))
     }
 
-    fn go_on(&self, memberships: Vec<Incarnation>, kept: &[LostNode]) {
-        let shards = kept.iter().flat_map(|lost| lost.shards.clone()).collect();
-        let stand_ins = kept.iter().map(folder_of).collect();
-        self.copies.go_on(memberships, Wanted { shards, stand_ins });
+    fn forget(&self, (Slot(slot), Incarnation(owner)): Seat) {
+        let folder = self.folder_of(slot, owner);
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let path = folder.display();
+                tracing::warn!(%error, %path, "a stand-in's store cannot be removed");
+            }
+            _ => {}
+        }
+    }
+
+    fn go_on(&self, memberships: Vec<Incarnation>, kept: Option<&[LostNode]>) {
+        let wanted = kept.map(|kept| Wanted {
+            shards: kept.iter().flat_map(|lost| lost.shards.clone()).collect(),
+            stand_ins: kept.iter().map(|lost| folder_name(lost.slot, lost.owner)).collect(),
+        });
+        self.copies.go_on(memberships, wanted);
     }
 }
 
 /// What the folder of its store is called.
-fn folder_of(LostNode { slot, owner, .. }: &LostNode) -> String {
+fn folder_name(slot: u8, owner: u64) -> String {
     format!("{slot}-{owner:016x}")
-}
-
-/// Nothing of it is left that is not at other nodes.
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(%error, path = %folder.display(), "a stand-in's store cannot be removed");
-    }
 }
 
 /// With what is beneath it.

@@ -65,7 +65,7 @@ impl Members {
 
     /// The node that has what a keeper had: that one, or the same with a later membership, if its
     /// disk has it still.
-    pub fn keeper(&self, (slot, incarnation): Seat) -> Option<&Node> {
+    pub fn holder_of(&self, (slot, incarnation): Seat) -> Option<&Node> {
         let is_it =
             |node: &&Node| node.incarnation == incarnation || node.former.contains(&incarnation);
         self.view.node(slot).filter(is_it)
@@ -73,10 +73,14 @@ impl Members {
 
     /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it:
     /// the first keeper that is a member. If whoever has opened it is none any more, it is the turn
-    /// of the next.
+    /// of the next. Before it is opened, who was there all the time comes before who was started
+    /// anew.
     pub fn opener(&self, slot: Slot) -> Option<Seat> {
         let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
-        copy.keepers.iter().find_map(|&seat| self.keeper(seat)).map(seat_of)
+        let mut keepers = copy.keepers.iter();
+        let is_there = |&&seat: &&Seat| self.node_of(seat).is_some();
+        let first = keepers.clone().find(is_there).filter(|_| copy.state == CopyState::Kept);
+        first.copied().or_else(|| keepers.find_map(|&seat| self.holder_of(seat)).map(seat_of))
     }
 
     /// The earlier memberships of this node, which is at this slot, that are keepers of logs.
@@ -102,7 +106,7 @@ impl Members {
         let mut copies = self.away().filter_map(|place| self.log_copy(place.slot));
         copies.any(|copy| {
             let is_kept = copy.state != CopyState::Void && !copy.keepers.is_empty();
-            is_kept && copy.keepers.iter().all(|&keeper| self.keeper(keeper).is_none())
+            is_kept && copy.keepers.iter().all(|&keeper| self.holder_of(keeper).is_none())
         })
     }
 
@@ -170,7 +174,7 @@ impl Members {
     ) -> Result<(), NotOpened> {
         let mut copy = self.log_copy(slot).cloned().ok_or(NotOpened::NotKeeper)?;
         let own = self.own_seat().ok_or(NotOpened::NotKeeper)?;
-        let is_own = |&keeper: &Seat| self.keeper(keeper).map(seat_of) == Some(own);
+        let is_own = |&keeper: &Seat| self.holder_of(keeper).map(seat_of) == Some(own);
         let at = copy.keepers.iter().position(is_own).ok_or(NotOpened::NotKeeper)?;
         // Who has opened it stands before the others, and may not be a member any more.
         let has_opened = copy.state != CopyState::Kept && copy.keepers.first() == Some(&own);

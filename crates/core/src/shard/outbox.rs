@@ -46,12 +46,13 @@ impl Shard {
             && (retain || publisher.is_some_and(|publisher| self.outbox.waits(publisher)))
     }
 
-    /// Whether a will is mailed: where logs are copied, it outlives the loss of its node, and of those
-    /// that it goes to.
+    /// Whether a will is mailed: where logs are copied, it outlives the loss of its node, and of
+    /// those that it goes to. While memory is short, it is not kept.
     pub(super) fn mails_will(&self, will: &Will) -> bool {
         self.unreceived.is_copied
             && will.qos > QoS::AtMostOnce
             && !will.retain
+            && !self.bounds.is_short
             && self.log.is_on()
             && !self.place.is_alone()
     }

@@ -170,8 +170,8 @@ fn all_nodes_are_killed_at_once_and_one_is_not_back_nor_its_disk() {
     finds(&nodes[2], "wanderer", 1..=5);
 }
 
-#[test]
-fn who_stands_in_for_a_node_is_killed_and_goes_on_where_it_was() {
+/// Whoever stands in for a node is ended or frozen so, and goes on with what it has acknowledged.
+fn goes_on_where_it_was(signal: Signal) {
     let Some(etcd) = Etcd::start() else { return };
     let (configs, mut nodes) = nodes(&etcd, 2);
     leave_session(&nodes[0], "wanderer");
@@ -182,9 +182,34 @@ fn who_stands_in_for_a_node_is_killed_and_goes_on_where_it_was() {
     serves(&mut nodes[1]);
     // What it has acknowledged is on its disk alone.
     send(&mut publisher, 4..=6);
-    kill(&mut nodes[1]);
+    nodes[1].signal(signal);
+    if signal == Signal::STOP {
+        nodes[2].says("a node is lost node=\"b\"");
+        nodes[1].signal(Signal::CONT);
+    } else {
+        nodes[1].child.wait().unwrap();
+    }
     etcd.release_stand_ins();
-    nodes[1] = broker(&configs[1]);
+    if signal != Signal::STOP {
+        nodes[1] = broker(&configs[1]);
+    }
     has_them(&mut nodes[1]);
     finds(&nodes[2], "wanderer", 1..=6);
+    // The node is no longer served by another.
+    drop(broker(&configs[0]));
+}
+
+#[test]
+fn who_stands_in_for_a_node_is_killed_and_goes_on_where_it_was() {
+    goes_on_where_it_was(Signal::KILL);
+}
+
+#[test]
+fn who_stands_in_for_a_node_is_stopped_and_goes_on_where_it_was() {
+    goes_on_where_it_was(Signal::TERM);
+}
+
+#[test]
+fn who_stands_in_for_a_node_is_frozen_and_goes_on_where_it_was() {
+    goes_on_where_it_was(Signal::STOP);
 }
