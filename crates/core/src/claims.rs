@@ -127,8 +127,8 @@ pub(crate) struct Leaving {
     pub(crate) switched: ShardSet,
     /// When it would have been over.
     pub(crate) expires_at: Option<Micros>,
-    /// Once all is for where it goes: where the log says what was refused here before.
-    pub(crate) refused_at: Option<Lsn>,
+    /// Once all is for where it goes: where the log says what came here before.
+    pub(crate) recorded_at: Option<Lsn>,
     /// All has come that is to come.
     pub(crate) is_sealed: bool,
     /// What of its queue is still to be sent.

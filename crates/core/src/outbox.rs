@@ -132,8 +132,6 @@ pub(crate) struct Outbox {
     waiting_count: u32,
     /// Receipts of what others have subscribed to that stand behind such letters.
     pub(crate) noting: u32,
-    /// Where the log last says that a letter of another node was refused.
-    pub(crate) refused_at: Lsn,
 }
 
 impl Outbox {
@@ -148,7 +146,6 @@ impl Outbox {
             waiting: BTreeMap::new(),
             waiting_count: 0,
             noting: 0,
-            refused_at: Lsn::NONE,
         }
     }
 

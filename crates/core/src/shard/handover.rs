@@ -88,7 +88,7 @@ impl Shard {
             to,
             switched: ShardSet::default(),
             expires_at,
-            refused_at: None,
+            recorded_at: None,
             is_sealed: false,
             queue: VecDeque::new(),
             keeps_all: self.unreceived.is_copied,
@@ -200,7 +200,7 @@ impl Shard {
     }
 
     fn seal_if_all_is_there(&mut self, way: Way, sink: &mut impl Sink) {
-        let Some(Leaving { key: Some(key), is_sealed: false, switched, refused_at, .. }) =
+        let Some(Leaving { key: Some(key), is_sealed: false, switched, recorded_at, .. }) =
             self.claims.leaving.get_mut(&way)
         else {
             return;
@@ -212,11 +212,11 @@ impl Shard {
             return;
         }
         // What its client has published is to be everywhere before it can ask again elsewhere. And
-        // what was refused here is refused for it for good: if this node were lost, and what stands
-        // in for it took that, the session would be elsewhere, without it.
-        let refused_at = *refused_at.get_or_insert(self.outbox.refused_at);
-        let may_be_taken = refused_at > self.log.committed();
-        if self.answers.has_unseen(key) || may_be_taken {
+        // what was handled or refused here is so for good: if this node were lost, what stands in
+        // for it would handle that anew, and the session would be elsewhere, with what it got.
+        let recorded_at = *recorded_at.get_or_insert(self.log.last());
+        let may_come_again = self.unreceived.is_copied && recorded_at > self.log.committed();
+        if self.answers.has_unseen(key) || may_come_again {
             self.claims.unseen.insert(way);
         } else {
             self.seal(key, way, sink);

@@ -143,10 +143,7 @@ impl Shard {
     pub(super) fn put_mark(&mut self, mark: Mark, sink: &mut impl Sink) {
         self.outbox.mark_letter(mark);
         if self.log.is_on() {
-            let lsn = self.log.append(&Record::of_mark(mark), sink);
-            if mark.handling == Handling::Refused {
-                self.outbox.refused_at = lsn;
-            }
+            self.log.append(&Record::of_mark(mark), sink);
         }
     }
 

@@ -318,3 +318,45 @@ fn a_message_for_a_session_that_comes_is_not_taken_for_a_new_one_when_it_goes_ag
         assert_eq!(lines.len(), 2, "{letters:?}: {lines:?}");
     }
 }
+
+#[test]
+fn a_session_takes_along_only_what_its_node_has_handled_for_good() {
+    for letters in 0..120 {
+        let mut net = nodes();
+        let [gone, stays] = [(LOST, "c"), (1, "d")].map(|(node, name)| {
+            let member = join_at(&mut net, node, name, kept());
+            net.subscribe(member, "$share/g/s", Q2);
+            member
+        });
+        let publisher = join_at(&mut net, 2, "p", kept());
+        settle(&mut net);
+        net.read(stays);
+        net.read(gone);
+        let committed = net.wires[LOST].log.len();
+        (1..=4).for_each(|id| net.publish(publisher, "s", Q2, id, &id.to_string()));
+        net.commit(2);
+        while net.deliver_between(2, LOST) {}
+        // Its disk is slow, and nobody hears what it has.
+        let back = come_to(&mut net, 2, "c", kept());
+        for _ in 0..letters {
+            let all = [(2, 1), (1, 2), (2, LOST), (LOST, 2), (LOST, 1), (1, LOST)];
+            let _ = all.into_iter().any(|(from, to)| net.deliver_between(from, to));
+            [1, 2].into_iter().for_each(|node| net.commit(node));
+            net.go_on_once();
+        }
+        net.cut(back);
+        begin_again(&mut net, committed);
+        meet(&mut net);
+        settle(&mut net);
+        let again = come_to(&mut net, 2, "c", kept());
+        settle(&mut net);
+        let mut all = net.read(again);
+        all.extend(net.read(gone));
+        all.extend(net.read(stays));
+        for payload in 1..=4 {
+            let end = format!(" {payload}");
+            let came = all.iter().filter(|it| it.starts_with("PUBLISH") && it.ends_with(&end));
+            assert_eq!(came.count(), 1, "{payload} after {letters} letters: {all:?}");
+        }
+    }
+}

@@ -348,12 +348,18 @@ impl World {
             first + usize::from(partitions.owner(&client.client_id()).0)
         };
         let who_has = |client: ClientNo, will: MessageNo| {
-            // Of two logs that have it, the one that it went to.
-            let all = nodes.iter().filter_map(|lost| logged_of(&lost.logs, client));
-            let last = all.max_by_key(|&(_, claimed)| claimed);
-            let (logged, claimed) = last.unwrap_or((true, Claim::NONE));
-            // What it has seen of a later one is taken for it: the log does not know that.
-            let is_it = |it: &Watch| it.message == will || it.claim >= claimed;
+            // Two logs may have the client's session, or one that it has begun anew.
+            let all: Vec<_> =
+                nodes.iter().filter_map(|lost| logged_of(&lost.logs, client)).collect();
+            let own = all.iter().find(|(it, _)| *it == Some(will));
+            let logged = all.is_empty() || own.is_some();
+            let last = own.or(all.iter().max_by_key(|(_, claimed)| *claimed));
+            let claimed = last.map_or(Claim::NONE, |(_, claimed)| *claimed);
+            // What it has seen of a later one is taken for it: the log does not know that. But
+            // whose client has begun anew is no later one.
+            let is_anew = |it: &Watch| it.came == Some(true) && claimed == Claim::NONE;
+            let is_later = |it: &Watch| it.claim >= claimed && !is_anew(it);
+            let is_it = |it: &Watch| it.message == will || is_later(it);
             let mut all = self.copies.watched.iter().filter(|((_, whose), _)| *whose == client);
             let watched = all.any(|(_, it)| shards.contains(&it.holder) && is_it(it));
             WillIs { watched, logged }

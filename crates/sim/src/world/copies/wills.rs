@@ -3,6 +3,7 @@
 use super::super::World;
 use super::super::journal::Logged;
 use super::Copies;
+use crate::message::Message;
 use crate::model::Orphan;
 use crate::names::{ClientNo, MessageNo};
 use std::ops::Range;
@@ -55,16 +56,19 @@ impl Copies {
     }
 }
 
-/// Whether the logs of a node have a will of this client, whose session they have, and by which
-/// claim that had come; nothing if they do not have it.
-pub(super) fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> Option<(bool, Claim)> {
-    let (mut last, mut has_will, mut claimed) = (None, true, Claim::NONE);
+/// Which will of this client the logs of a node have, whose session they have, and by which claim
+/// that had come; nothing if they do not have it.
+pub(super) fn logged_of(
+    logs: &[Vec<Logged>],
+    client: ClientNo,
+) -> Option<(Option<MessageNo>, Claim)> {
+    let (mut last, mut has, mut claimed) = (None, None, Claim::NONE);
     for logged in logs.iter().flatten() {
         match logged.record() {
             Record::Session { session, client_id, will, .. }
                 if ClientNo::of(client_id) == Some(client) =>
             {
-                has_will = will.is_some();
+                has = will.and_then(|will| Message::number(will.payload));
                 if session == Lsn::NONE {
                     (last, claimed) = (Some(logged.lsn), Claim::NONE);
                 }
@@ -74,5 +78,5 @@ pub(super) fn logged_of(logs: &[Vec<Logged>], client: ClientNo) -> Option<(bool,
             _ => {}
         }
     }
-    last.map(|_| (has_will, claimed))
+    last.map(|_| (has, claimed))
 }
