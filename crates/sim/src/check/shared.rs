@@ -118,12 +118,18 @@ pub fn calm(model: &mut Model) {
     }
 }
 
-/// Whether every member of the group takes such a message with an acknowledgement.
+/// Whether every member of the group takes such a message with an acknowledgement. Where a node was
+/// lost, those count too that are over since then: who is in its place may have them still.
 fn is_acknowledged(model: &Model, intake: &Intake, group: Group) -> bool {
     let topic = model.message(intake.message).topic;
+    let since = model.recent.intakes.first().map_or(0, |first| first.at);
+    let is_member = |subscription: &Subscription| {
+        let is_over = subscription.ended.is_some_and(|ended| ended < since);
+        subscription.may_bring(intake, topic) || model.recent.has_lost_node && !is_over
+    };
     model.subscriptions.iter().all(|subscription| {
         (subscription.filter, subscription.share) != (group.0, Some(group.1))
-            || !subscription.may_bring(intake, topic)
+            || !is_member(subscription)
             || subscription.options.iter().all(|(_, options)| options.qos > QoS::AtMostOnce)
     })
 }

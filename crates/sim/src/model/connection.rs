@@ -167,6 +167,8 @@ impl Model {
         session.expiry_s = asked.expiry_s;
         (session.expires_at, session.will) = (None, None);
         (session.parked, session.taken_back) = ((None, None), None);
+        // It was to go from here, and has not.
+        session.moving.take_if(|(from, _)| *from == session.shard);
         (session.comes_anew, session.is_awaited, session.is_overdue) = (false, false, false);
         (session.will_waits, session.is_will_untold) = (Micros(0), false);
         let conn = &mut self.conns[conn.0];
