@@ -46,10 +46,10 @@ pub struct ClusterConfig {
     /// `stop`, the default, it ends its connections and lets nobody in; with `serve` it serves
     /// clients whose sessions end with their connections, by itself, and says so in CONNACK.
     pub minority: Minority,
-    /// What becomes of a client that asks for a session that is kept, if that is on no node that is
-    /// there, while one is away whose sessions nobody serves: with `fresh`, the default, it begins
-    /// anew, and what the other node may have of it is dropped once that is back; with `wait` it is
-    /// refused (0x88) until all are back, or forgotten.
+    /// What becomes of a client that does not ask to begin anew (Clean Start 0), and has no session
+    /// on the nodes that are there, while one is away whose sessions nobody serves: with `fresh`,
+    /// the default, it begins anew, and what the other node may have of it is dropped once that is
+    /// back; with `wait` it is refused (0x88) until all are back, or forgotten.
     pub absent: Absent,
     /// What this node is to stand in for.
     #[serde(skip)]

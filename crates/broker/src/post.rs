@@ -118,6 +118,8 @@ impl Post {
         lease.set(membership.acts_until());
         Self {
             lists: vec![0; setup.shards.len()],
+            // The shards begin so.
+            is_any_absent: setup.waits_for_absent,
             setup,
             mailbox,
             membership,
@@ -132,7 +134,6 @@ impl Post {
             is_joining: false,
             links: 0,
             is_apart: false,
-            is_any_absent: false,
             has_letters: false,
             is_posted: true,
         }

@@ -415,6 +415,8 @@ impl Server {
             shard.set_clustered(number, now, wall(now));
             let cluster = &self.config.cluster;
             shard.set_copied(cluster.is_copied() || cluster.stand_in.is_some());
+            // Until it is known whether a node is away.
+            shard.set_absent(cluster.waits_for_absent());
             if cluster.stand_in.is_some() {
                 shard.stand_in();
             }

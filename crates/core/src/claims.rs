@@ -306,7 +306,7 @@ impl Claims {
     pub(crate) fn place_elsewhere(&self, key: SessionKey) -> Option<ShardId> {
         let way = self.way(key)?;
         if let Some(leaving) = self.leaving.get(&way) {
-            return leaving.is_sealed.then_some(leaving.to.shard);
+            return leaving.recorded_at.is_some().then_some(leaving.to.shard);
         }
         self.coming.get(&way).filter(|coming| coming.state.is_empty()).map(|_| way.1)
     }
@@ -315,6 +315,12 @@ impl Claims {
     #[cold]
     pub(crate) fn is_sealed(&self, key: SessionKey) -> bool {
         self.leaving_of(key).is_some_and(|leaving| leaving.is_sealed)
+    }
+
+    /// Whether it leaves with what it has by now, once that is committed.
+    #[cold]
+    pub(crate) fn goes(&self, key: SessionKey) -> bool {
+        self.leaving_of(key).is_some_and(|leaving| leaving.recorded_at.is_some())
     }
 
     fn leaving_of(&self, key: SessionKey) -> Option<&Leaving> {

@@ -44,9 +44,12 @@ pub(crate) fn former(root: &Path) -> Result<Vec<Incarnation>, NoStore> {
 
 /// Makes a folder that outlives a power cut, also where the one that it is in is new.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    let is_made = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made: Vec<&Path> = path.ancestors().take_while(is_made).collect();
     fs::create_dir_all(path)?;
-    for parent in path.ancestors().skip(1).take(2) {
-        File::open(parent)?.sync_all()?;
+    for folder in made {
+        let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
 }
@@ -96,6 +99,13 @@ fn remove_but(folder: &Path, stays: impl Fn(&OsString) -> bool) -> io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_made_where_the_process_is() {
+        let here = Path::new("made-by-a-test");
+        make_folder(here).unwrap();
+        fs::remove_dir(here).unwrap();
+    }
 
     #[test]
     fn what_is_noted_is_there_again_and_what_is_not_wanted_goes() {

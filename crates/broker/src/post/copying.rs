@@ -316,15 +316,14 @@ impl Copying {
         !seen.named().iter().all(is_known)
     }
 
-    /// The next node behind this one that is there, has no copy, also none of before that the
-    /// agreement names still, and need not rest.
+    /// The next node behind this one that is there, has no copy, also none that it was to have as
+    /// an earlier member, and need not rest.
     fn choose<'a>(&self, at: usize, seen: &Seen<'a>) -> Option<&'a Keeper> {
         let Copy { failed, begin_at, .. } = &self.copies[at];
         let rests = failed.map(|(seat, _)| seat).filter(|_| *begin_at > seen.now);
-        let begun = || self.begun().map(|begun| begun.keeper.seat);
         let is_free = |keeper: &&Keeper| {
-            let mut taken = begun().chain(seen.named().iter().copied());
-            rests != Some(keeper.seat) && taken.all(|(slot, _)| slot != keeper.seat.0)
+            let slot = keeper.seat.0;
+            rests != Some(keeper.seat) && self.begun().all(|begun| begun.keeper.seat.0 != slot)
         };
         let free = || seen.keepers.iter().filter(is_free);
         let behind = free().find(|keeper| keeper.seat.0 > seen.own.0);

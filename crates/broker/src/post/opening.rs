@@ -130,7 +130,11 @@ impl Opening {
         self.back_until = if all.iter().any(is_awaited) { back_until } else { Micros(0) };
         let is_over = |log: &Seat, it: &mut Opened| !it.stage.runs() && !is_there(log);
         for (log, _) in self.all.extract_if(.., |log, it| is_over(log, it)) {
-            self.stand_ins.forget(log);
+            let copy = membership.members().log_copy(log.0).filter(|copy| copy.owner == log.1);
+            // What could not be served is not to be lost.
+            if copy.is_none_or(|copy| copy.state == CopyState::Void) {
+                self.stand_ins.forget(log);
+            }
         }
         let may_ask = self.due <= now;
         if may_ask {

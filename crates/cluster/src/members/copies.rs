@@ -110,10 +110,12 @@ impl Members {
         })
     }
 
-    /// Whether a node is no member whose sessions are nobody else's.
+    /// Whether a node is no member whose sessions are nobody else's, nor about to be.
     pub fn is_any_absent(&self) -> bool {
         let is_void = |copy: &LogCopy| copy.state == CopyState::Void;
-        self.away().any(|place| !self.log_copy(place.slot).is_some_and(is_void))
+        self.away().any(|Place { slot, .. }| {
+            self.opener(*slot).is_none() && !self.log_copy(*slot).is_some_and(is_void)
+        })
     }
 
     fn away(&self) -> impl Iterator<Item = &Place> {

@@ -96,7 +96,7 @@ impl Shard {
         let found = self.clients.find(client_id);
         let checked = self.check_found(found).and_then(|()| match found {
             Some(_) => Ok(()),
-            None => self.check_absent(connect, asked),
+            None => self.check_absent(connect),
         });
         if let Err(refusal) = checked {
             return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
@@ -173,12 +173,12 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether a client may begin a session that may be on a node that is away. The broker's own
+    /// Whether a client may begin a session if another may be on a node that is away. The broker's own
     /// clients are on this node.
-    fn check_absent(&self, connect: &Connect<'_>, asked: &Asked<'_>) -> Result<(), Refusal> {
+    fn check_absent(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
         let is_own = connect.client_id.is_empty() || connect.client_id.starts_with(OWN_CLIENT_IDS);
-        let is_kept = !connect.clean_start && asked.session_expiry_s > 0;
-        if self.claims.is_any_absent && is_kept && !is_own {
+        let are_kept = self.bounds.limits.session_expiry_s_max > 0;
+        if self.claims.is_any_absent && are_kept && !connect.clean_start && !is_own {
             let detail = "a node is away that may have the session";
             return Err(Refusal::new(ReasonCode::ServerUnavailable, detail));
         }

@@ -211,12 +211,15 @@ impl Shard {
         if !all.all(|shard| switched.contains(shard)) {
             return;
         }
-        // What its client has published is to be everywhere before it can ask again elsewhere. And
-        // what was handled or refused here is so for good: if this node were lost, what stands in
-        // for it would handle that anew, and the session would be elsewhere, with what it got.
+        // What its client has published is to be everywhere before it can ask again elsewhere.
+        if self.answers.has_unseen(key) {
+            self.claims.unseen.insert(way);
+            return;
+        }
+        // And what was handled or refused here is so for good: if this node were lost, what stands
+        // in for it would handle that anew, and the session would be elsewhere, with what it got.
         let recorded_at = *recorded_at.get_or_insert(self.log.last());
-        let may_come_again = self.unreceived.is_copied && recorded_at > self.log.committed();
-        if self.answers.has_unseen(key) || may_come_again {
+        if self.unreceived.is_copied && recorded_at > self.log.committed() {
             self.claims.unseen.insert(way);
         } else {
             self.seal(key, way, sink);

@@ -48,7 +48,7 @@ impl Unsettled {
     fn has_session(self, member: &Subscriber, claims: &Claims, clients: &Clients) -> bool {
         let key = member.session;
         let is_absent = || self.are_absent && clients[key].attachment.is_none();
-        claims.is_sealed(key)
+        claims.goes(key)
             || self.is_copied && member.qos > QoS::AtMostOnce && (claims.comes(key) || is_absent())
     }
 }

@@ -159,8 +159,8 @@ impl Shard {
         self.settle(now, sink);
     }
 
-    /// Whether a node is away whose sessions nobody serves, and a client that asks for one that is
-    /// kept, and is nowhere else, is refused meanwhile: it may be there.
+    /// Whether a node is away whose sessions nobody serves, and a client that does not ask to begin
+    /// anew, and has no session elsewhere, is refused meanwhile: that may be there.
     pub fn set_absent(&mut self, is_any: bool) {
         self.claims.is_any_absent = is_any;
     }
