@@ -173,7 +173,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether a client may begin a session if another may be on a node that is away. The broker's own
+    /// Whether a client may begin a session, which may be on a node that is away. The broker's own
     /// clients are on this node.
     fn check_absent(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
         let is_own = connect.client_id.is_empty() || connect.client_id.starts_with(OWN_CLIENT_IDS);
