@@ -91,6 +91,7 @@ impl Run {
             letters: 1,
             letters_min: 1,
             keeper: None,
+            former: Vec::new(),
             times: Times::default(),
         };
         let seed = name.bytes().fold(u64::from(std::process::id()), |sum, byte| {
