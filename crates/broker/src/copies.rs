@@ -8,7 +8,7 @@
 mod former;
 mod log;
 
-pub(crate) use former::{Wanted, former, make_folder};
+pub(crate) use former::{Wanted, former, make_folder, remove_folder};
 
 use crate::journal::{COPIES, NoStore, StoreConfig};
 use crate::letter::Letter;

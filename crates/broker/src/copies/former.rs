@@ -78,6 +78,14 @@ pub(super) fn remove_others(
     remove_but(&root.join(STAND_INS), is_stand_in)
 }
 
+/// Removes a folder, if it is there.
+pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn remove_but(folder: &Path, stays: impl Fn(&OsString) -> bool) -> io::Result<()> {
     let all = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -89,7 +97,7 @@ fn remove_but(folder: &Path, stays: impl Fn(&OsString) -> bool) -> io::Result<()
             continue;
         }
         match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
+            true => remove_folder(&entry.path())?,
             false => fs::remove_file(entry.path())?,
         }
     }

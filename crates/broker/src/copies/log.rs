@@ -1,5 +1,6 @@
 //! The copy of one shard's log.
 
+use super::remove_folder;
 use crate::journal::{FIRST_OF_INPUT, StoreConfig, number_of, open_copy, records_of};
 use std::io;
 use std::path::Path;
@@ -35,10 +36,7 @@ impl CopyOf {
         (by, from): (usize, ShardId),
         copy: u64,
     ) -> io::Result<Self> {
-        match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_folder(path)?;
         let opened = open_copy(path, config, packet_bytes_max, from.0);
         let (log, disk) = opened.map_err(io::Error::other)?;
         let (last, base, forget) = (Lsn::NONE, None, None);

@@ -7,7 +7,7 @@ use super::{ServeError, Server};
 use crate::cluster::{ClusterConfig, Minority, StandInOf};
 use crate::config::Config;
 use crate::control::ControlConfig;
-use crate::copies::{CopiesWay, Wanted, make_folder};
+use crate::copies::{CopiesWay, Wanted, make_folder, remove_folder};
 use crate::journal::STAND_INS;
 use crate::post::{LostNode, StandIn, StandIns};
 use crate::sys::SysConfig;
@@ -72,13 +72,14 @@ impl StandIns for OfThisNode {
 
     fn forget(&self, (Slot(slot), Incarnation(owner)): Seat) {
         let folder = self.folder_of(slot, owner);
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+        let remove = move || {
+            if let Err(error) = remove_folder(&folder) {
                 let path = folder.display();
                 tracing::warn!(%error, %path, "a stand-in's store cannot be removed");
             }
-            _ => {}
-        }
+        };
+        // That may take long, and nobody waits for it: what stays goes at the next start.
+        let _ = std::thread::Builder::new().name(format!("stand-in-{slot}")).spawn(remove);
     }
 
     fn go_on(&self, memberships: Vec<Incarnation>, kept: Option<&[LostNode]>) {
