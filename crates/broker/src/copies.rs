@@ -79,7 +79,7 @@ impl CopiesWay {
     }
 
     /// This node is a member: the copies are of these memberships from now on, and what is there of
-    /// before and not wanted goes.
+    /// before and not wanted goes, if that is known.
     pub(crate) fn go_on(&self, memberships: Vec<Incarnation>, wanted: Option<Wanted>) {
         let _ = self.to.send(Work::GoOn { memberships, wanted });
     }

@@ -319,7 +319,7 @@ impl Members {
     }
 
     fn own_seat(&self) -> Option<Seat> {
-        self.seat.as_ref().map(|node| (node.slot(), node.incarnation))
+        self.seat.as_ref().map(Node::seat)
     }
 
     fn fence_at(&self) -> Option<Micros> {
@@ -436,7 +436,7 @@ impl Members {
         let is_other = |node: &&Node| node.place.name != self.settings.name;
         let others: Vec<Node> = self.view.nodes().filter(is_other).cloned().collect();
         for node in self.told.nodes.iter().filter(|node| !others.contains(node)) {
-            let (slot, incarnation) = (node.slot(), node.incarnation);
+            let (slot, incarnation) = node.seat();
             sink.tell(Event::Lost { slot, incarnation });
         }
         for node in others.iter().filter(|node| !self.told.nodes.contains(node)) {

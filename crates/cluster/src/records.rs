@@ -97,6 +97,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// Where it is, in this membership.
+    pub fn seat(&self) -> Seat {
+        (self.place.slot, self.incarnation)
+    }
+
     pub(crate) fn slot(&self) -> Slot {
         self.place.slot
     }
@@ -133,6 +138,14 @@ pub struct LogCopy {
 }
 
 impl LogCopy {
+    /// The keepers that may open it, or have opened it: none once it is void.
+    pub fn open_keepers(&self) -> &[Seat] {
+        match self.state {
+            CopyState::Void => &[],
+            CopyState::Kept | CopyState::Opened => &self.keepers,
+        }
+    }
+
     fn is_valid(&self) -> bool {
         let keepers = &self.keepers;
         let is_apart =

@@ -127,7 +127,7 @@ impl Wanted {
                 (best, node.slot())
             };
             let (_, node) = hashed.iter().max_by_key(score)?;
-            *seat = (node.slot(), node.incarnation);
+            *seat = node.seat();
         }
         Some(Self(seats))
     }

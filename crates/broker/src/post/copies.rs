@@ -150,7 +150,7 @@ impl Post {
     }
 
     fn own(&self) -> Option<Seat> {
-        self.membership.seat().map(|seat| (seat.place.slot, seat.incarnation))
+        self.membership.seat().map(Node::seat)
     }
 
     /// What this node had of sessions before it was a member again may be another's by now.

@@ -4,7 +4,7 @@ use super::stand_in::{LostNode, StandIn, StandIns};
 use crate::cluster::Membership;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use weir_cluster::{CopyState, Incarnation, LogCopy, Place, Seat, Slot};
+use weir_cluster::{CopyState, Incarnation, LogCopy, Node, Place, Seat, Slot};
 use weir_core::Micros;
 
 /// How long to wait before the agreement is asked again, and before a stand-in is started again
@@ -87,12 +87,9 @@ impl Opening {
         let Some(node) = membership.seat() else { return };
         self.since = now;
         let members = membership.members();
-        let is_own = |&seat: &Seat| {
-            members.holder_of(seat).is_some_and(|it| it.incarnation == node.incarnation)
-        };
         let kept = members.places().filter_map(|place| {
             let copy = members.log_copy(place.slot)?;
-            let is_kept = copy.state != CopyState::Void && copy.keepers.iter().any(is_own);
+            let is_kept = copy.open_keepers().iter().any(|&keeper| members.holds(keeper));
             is_kept.then(|| lost(place, copy))
         });
         let kept: Vec<LostNode> = kept.collect();
@@ -117,7 +114,7 @@ impl Opening {
         if let Some(shards) = self.end(now) {
             return Some(Adopted::Ended(shards));
         }
-        let own = membership.seat().map(|seat| (seat.place.slot, seat.incarnation));
+        let own = membership.seat().map(Node::seat);
         let Some(own) = own.filter(|_| membership.may_act()) else {
             self.rest(now);
             return None;

@@ -71,25 +71,30 @@ impl Members {
         self.view.node(slot).filter(is_it)
     }
 
+    /// Whether this node has what a keeper had.
+    pub fn holds(&self, keeper: Seat) -> bool {
+        let own = self.own_seat();
+        own.is_some() && self.holder_of(keeper).map(Node::seat) == own
+    }
+
     /// Whose turn it is to open the copy of the log of the node at a slot, or who has opened it:
     /// the first keeper that is a member. If whoever has opened it is none any more, it is the turn
     /// of the next. Before it is opened, who was there all the time comes before who was started
     /// anew.
     pub fn opener(&self, slot: Slot) -> Option<Seat> {
-        let copy = self.log_copy(slot).filter(|copy| copy.state != CopyState::Void)?;
-        let mut keepers = copy.keepers.iter();
+        let copy = self.log_copy(slot)?;
+        let mut keepers = copy.open_keepers().iter();
         let is_there = |&&seat: &&Seat| self.node_of(seat).is_some();
         let first = keepers.clone().find(is_there).filter(|_| copy.state == CopyState::Kept);
-        first.copied().or_else(|| keepers.find_map(|&seat| self.holder_of(seat)).map(seat_of))
+        first.copied().or_else(|| keepers.find_map(|&seat| self.holder_of(seat)).map(Node::seat))
     }
 
     /// The earlier memberships of this node, which is at this slot, that are keepers of logs.
     pub(super) fn former_keepers(&self, own: Slot) -> Vec<Incarnation> {
         let mut former = self.former.clone();
         former.retain(|&incarnation| {
-            let copies = self.places().filter_map(|place| self.log_copy(place.slot));
-            let open = copies.filter(|copy| copy.state != CopyState::Void);
-            open.flat_map(|copy| &copy.keepers).any(|&keeper| keeper == (own, incarnation))
+            let mut copies = self.places().filter_map(|place| self.log_copy(place.slot));
+            copies.any(|copy| copy.open_keepers().contains(&(own, incarnation)))
         });
         former
     }
@@ -105,8 +110,8 @@ impl Members {
     pub fn is_any_apart(&self) -> bool {
         let mut copies = self.away().filter_map(|place| self.log_copy(place.slot));
         copies.any(|copy| {
-            let is_kept = copy.state != CopyState::Void && !copy.keepers.is_empty();
-            is_kept && copy.keepers.iter().all(|&keeper| self.holder_of(keeper).is_none())
+            let keepers = copy.open_keepers();
+            !keepers.is_empty() && keepers.iter().all(|&keeper| self.holder_of(keeper).is_none())
         })
     }
 
@@ -176,8 +181,8 @@ impl Members {
     ) -> Result<(), NotOpened> {
         let mut copy = self.log_copy(slot).cloned().ok_or(NotOpened::NotKeeper)?;
         let own = self.own_seat().ok_or(NotOpened::NotKeeper)?;
-        let is_own = |&keeper: &Seat| self.holder_of(keeper).map(seat_of) == Some(own);
-        let at = copy.keepers.iter().position(is_own).ok_or(NotOpened::NotKeeper)?;
+        let at = copy.keepers.iter().position(|&keeper| self.holds(keeper));
+        let at = at.ok_or(NotOpened::NotKeeper)?;
         // Who has opened it stands before the others, and may not be a member any more.
         let has_opened = copy.state != CopyState::Kept && copy.keepers.first() == Some(&own);
         if has_opened && copy.state == to {
@@ -245,8 +250,4 @@ impl Members {
         self.ask(Purpose::Write, Ask::Cas(cas), now, sink);
         self.settle(now, sink);
     }
-}
-
-fn seat_of(node: &Node) -> Seat {
-    (node.slot(), node.incarnation)
 }

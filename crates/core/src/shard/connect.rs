@@ -94,10 +94,7 @@ impl Shard {
             connect.client_id.is_empty().then(|| clients.assign_id(|id| place.is_owner(id)));
         let client_id = assigned.as_deref().unwrap_or(connect.client_id);
         let found = self.clients.find(client_id);
-        let checked = self.check_found(found).and_then(|()| match found {
-            Some(_) => Ok(()),
-            None => self.check_absent(connect),
-        });
+        let checked = self.check_found(found).and_then(|()| self.check_absent(found, connect));
         if let Err(refusal) = checked {
             return self.refuse_connect(conn, connect.version, Some(connect), refusal, sink);
         }
@@ -175,10 +172,15 @@ impl Shard {
 
     /// Whether a client may begin a session, which may be on a node that is away. The broker's own
     /// clients are on this node.
-    fn check_absent(&self, connect: &Connect<'_>) -> Result<(), Refusal> {
+    fn check_absent(
+        &self,
+        found: Option<SessionKey>,
+        connect: &Connect<'_>,
+    ) -> Result<(), Refusal> {
         let is_own = connect.client_id.is_empty() || connect.client_id.starts_with(OWN_CLIENT_IDS);
         let are_kept = self.bounds.limits.session_expiry_s_max > 0;
-        if self.claims.is_any_absent && are_kept && !connect.clean_start && !is_own {
+        let may_be_there = found.is_none() && are_kept && !connect.clean_start && !is_own;
+        if self.claims.is_any_absent && may_be_there {
             let detail = "a node is away that may have the session";
             return Err(Refusal::new(ReasonCode::ServerUnavailable, detail));
         }

@@ -59,6 +59,24 @@ fn has_them(node: &mut Broker) {
     node.says("the sessions of a lost node are this node's now");
 }
 
+/// `a` is lost once it has acknowledged this many messages for a session there, which `b` serves
+/// and cannot give away before [`Etcd::release_stand_ins`]. The publisher is at the node `from`.
+fn served_by_b(
+    etcd: &Etcd,
+    replicas: u8,
+    from: usize,
+    count: u16,
+) -> ([String; 3], [Broker; 3], Blocking) {
+    let (configs, mut nodes) = nodes(etcd, replicas);
+    leave_session(&nodes[0], "wanderer");
+    let (mut publisher, _) = join(&nodes[from].address, "pub");
+    send(&mut publisher, 1..=count);
+    etcd.hold_stand_ins();
+    kill(&mut nodes[0]);
+    serves(&mut nodes[1]);
+    (configs, nodes, publisher)
+}
+
 fn kill(node: &mut Broker) {
     node.signal(Signal::KILL);
     node.child.wait().unwrap();
@@ -91,15 +109,9 @@ fn a_session_outlives_its_node_with_all_that_was_acknowledged() {
 #[test]
 fn who_stands_in_for_a_node_is_lost_as_well_and_the_third_takes_over() {
     let Some(etcd) = Etcd::start() else { return };
-    let (_, mut nodes) = nodes(&etcd, 3);
-    leave_session(&nodes[0], "wanderer");
-    let (mut publisher, _) = join(&nodes[0].address, "pub");
-    send(&mut publisher, 1..=1);
-    etcd.hold_stand_ins();
-    for (lost, next) in [(0, 1), (1, 2)] {
-        kill(&mut nodes[lost]);
-        serves(&mut nodes[next]);
-    }
+    let (_, mut nodes, _) = served_by_b(&etcd, 3, 0, 1);
+    kill(&mut nodes[1]);
+    serves(&mut nodes[2]);
     etcd.release_stand_ins();
     has_them(&mut nodes[2]);
     finds(&nodes[2], "wanderer", 1..=1);
@@ -108,13 +120,7 @@ fn who_stands_in_for_a_node_is_lost_as_well_and_the_third_takes_over() {
 #[test]
 fn who_stands_in_for_a_node_is_frozen_and_ends_once_the_third_has_taken_over() {
     let Some(etcd) = Etcd::start() else { return };
-    let (_, mut nodes) = nodes(&etcd, 3);
-    leave_session(&nodes[0], "wanderer");
-    let (mut publisher, _) = join(&nodes[0].address, "pub");
-    send(&mut publisher, 1..=1);
-    etcd.hold_stand_ins();
-    kill(&mut nodes[0]);
-    serves(&mut nodes[1]);
+    let (_, mut nodes, _) = served_by_b(&etcd, 3, 0, 1);
     nodes[1].signal(Signal::STOP);
     serves(&mut nodes[2]);
     nodes[1].signal(Signal::CONT);
@@ -173,13 +179,7 @@ fn all_nodes_are_killed_at_once_and_one_is_not_back_nor_its_disk() {
 /// Whoever stands in for a node is ended or frozen so, and goes on with what it has acknowledged.
 fn goes_on_where_it_was(signal: Signal) {
     let Some(etcd) = Etcd::start() else { return };
-    let (configs, mut nodes) = nodes(&etcd, 2);
-    leave_session(&nodes[0], "wanderer");
-    let (mut publisher, _) = join(&nodes[2].address, "pub");
-    send(&mut publisher, 1..=3);
-    etcd.hold_stand_ins();
-    kill(&mut nodes[0]);
-    serves(&mut nodes[1]);
+    let (configs, mut nodes, mut publisher) = served_by_b(&etcd, 2, 2, 3);
     // What it has acknowledged is on its disk alone.
     send(&mut publisher, 4..=6);
     nodes[1].signal(signal);
